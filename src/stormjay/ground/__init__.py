@@ -1,0 +1,1 @@
+"""What two pipelines need, each part under its own name."""

@@ -23,6 +23,7 @@ _AHEAD_US = 86_400_000_000
 _SECONDS_BELOW, _MILLISECONDS_BELOW, _MICROSECONDS_BELOW = 10**11, 10**14, 10**17
 _MIN_US = -62_135_596_800_000_000  # 0001-01-01T00:00:00Z
 _MAX_US = 253_402_300_799_999_999  # 9999-12-31T23:59:59.999999Z, the last that fits the fixed width
+_MAX_NS = _MAX_US * 1000 + 999
 _EPOCH_TEXT = re.compile(r"-?[0-9]{1,25}(?:\.[0-9]{1,25})?", re.ASCII)
 _TORN_OFFSET = re.compile(r"(.*\d) (\d\d:?\d\d)$")
 
@@ -56,6 +57,8 @@ def to_epoch_us(value: object) -> int:
 def _scaled(number: int | Decimal) -> int:
     if number < 0:
         raise TimestampError("epoch must be non-negative")
+    if number > _MAX_NS:
+        raise TimestampError("epoch is out of range")
     if number < _SECONDS_BELOW:
         us = number * 1_000_000
     elif number < _MILLISECONDS_BELOW:

@@ -75,6 +75,7 @@ class Database:
         """Commits made so far; with the number of writes it tells how well grouping works."""
         self._lock = lock
         self._synchronous = synchronous
+        # unbounded: every job has a caller that waits for its commit, so it holds no more than there are callers
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
         self._local = threading.local()

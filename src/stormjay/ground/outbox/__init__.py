@@ -1,0 +1,1 @@
+"""Durable items on their way to a far side; ``port.py`` says what every adapter promises."""

@@ -1,0 +1,1 @@
+"""Tests of the product, in folders by kind, so that a failure says where to look."""

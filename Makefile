@@ -32,7 +32,7 @@ help: ## list these words
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: environment vendor ## the whole chain with a simulated hub and radio; prints where to look, runs until Ctrl-C
-	@exec $(BIN)/stormjay demo $(ARGS)
+	@STORMJAY_DATA_DIR="$${STORMJAY_DATA_DIR:-.stormjay}" exec $(BIN)/stormjay demo $(ARGS)
 
 test: dev-environment vendor ## every test (ARGS="-k journal" to choose)
 	@sh tests/servers/install.sh

@@ -61,7 +61,7 @@ class DeliverySettings(msgspec.Struct, frozen=True, kw_only=True):
     api_url: str
     api_key: str = ""
     timeout_seconds: float = 15.0
-    concurrency: int = 32
+    concurrency: int = 48
     batch_size: int = 500
     batch_retry_seconds: float = 3600.0
     order: Literal["oldest", "newest"] = "oldest"

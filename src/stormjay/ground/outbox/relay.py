@@ -13,21 +13,18 @@ import asyncio
 import contextlib
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from stormjay.errors import StoreUnavailable
 from stormjay.ground.announcer import Announcer
-from stormjay.ground.backoff import GiveUp
 from stormjay.ground.clock import Clock, seeded_random
-from stormjay.ground.outbox.breaker import Breaker, Judged
+from stormjay.ground.outbox.breaker import Breaker
 from stormjay.ground.outbox.policy import RelayPolicy, RelayStatus, Sender
 from stormjay.ground.outbox.port import (
-    Again,
     Claimed,
     Delivered,
-    Done,
     Final,
     Outbox,
     Outcome,
@@ -36,6 +33,7 @@ from stormjay.ground.outbox.port import (
     Work,
 )
 from stormjay.ground.outbox.report import Report
+from stormjay.ground.outbox.settling import Settling, waking
 from stormjay.ground.outbox.suspects import CRASHED, Suspects
 from stormjay.ground.stats.port import Statistics
 
@@ -72,7 +70,7 @@ class Relay(Generic[T]):
         """Claimed and noted, to be sent as soon as a send is finished."""
         self._unsaved: list[Settlement] = []
         self._wake_waiting = False
-        self._attempts: dict[int, int] = {}
+        self._settling = Settling(policy.schedule, remembered_max=2 * outbox.claims_max)
         self._suspects = Suspects(Work())
         self._alone = False
         """Whether a suspect is under way, so that nothing else may be."""
@@ -97,7 +95,7 @@ class Relay(Generic[T]):
 
     async def run(self) -> None:
         """Deliver until cancelled. A store that refuses is waited for."""
-        async with self._woken_by_announcements():
+        async with waking(self._look, self._announcer, self._policy.wake_topic):
             await self._work(until_quiet=False)
 
     async def drain(self) -> None:
@@ -216,8 +214,7 @@ class Relay(Generic[T]):
 
     def _start(self, group: list[Claimed[T]]) -> None:
         if group:
-            for item in group:
-                self._attempts[item.id] = item.attempts
+            self._settling.remember(group)
             self._sending[asyncio.create_task(self._send(group))] = group
 
     async def _send(self, group: list[Claimed[T]]) -> list[Result[T]]:
@@ -251,7 +248,10 @@ class Relay(Generic[T]):
         if self._breaker.is_open:
             self._give_back_ready()
         self._start_ready()  # before what takes time, so that no connection idles meanwhile
-        self._unsaved += self._settlements(judged)
+        now = self._clock.now()
+        if any(isinstance(outcome, Delivered) for _, outcome in judged.over):
+            self._last_success_at = now
+        self._unsaved += self._settling.settlements(judged, self._in_work(), now)
         # First the waiting rows become due, then those at fault get their own times.
         self._wake_waiting = self._wake_waiting or judged.closed
         while self._wake_waiting:
@@ -259,33 +259,8 @@ class Relay(Generic[T]):
             self._heartbeat()
         if self._unsaved:
             await self._outbox.settle(self._unsaved)
-            self._report.stored(self._unsaved, self._clock.now())
+            self._report.stored(self._unsaved, now)
             self._unsaved = []
-
-    def _settlements(self, judged: Judged) -> list[Settlement]:
-        now = self._clock.now()
-        settlements: list[Settlement] = []
-        for item_id, outcome in judged.over:
-            if isinstance(outcome, Delivered):
-                self._last_success_at = now
-                settlements.append(Done(item_id))
-            else:
-                settlements.append(Final(item_id, outcome.text))
-        in_work = self._in_work()
-        for item_id, failure in judged.own:
-            if item_id in in_work:
-                continue  # it is under way again; its next outcome decides
-            asked = failure.retry_after_seconds if isinstance(failure, TryLater) else None
-            decision = self._policy.schedule.after_failure(self._attempts.get(item_id, 0) + 1, now, asked)
-            if isinstance(decision, GiveUp):
-                settlements.append(Final(item_id, failure.text))
-            else:
-                settlements.append(Again(item_id, decision.due, failure.text))
-        for settlement in settlements:
-            self._attempts.pop(settlement.id, None)
-        while len(self._attempts) > 2 * self._outbox.claims_max:
-            del self._attempts[next(iter(self._attempts))]
-        return settlements
 
     async def _show_gauges(self) -> None:
         now = self._clock.monotonic()
@@ -319,25 +294,6 @@ class Relay(Generic[T]):
         except StoreUnavailable:
             return otherwise
         return otherwise if due is None else max(0.0, (due - self._clock.now()).total_seconds())
-
-    @contextlib.asynccontextmanager
-    async def _woken_by_announcements(self) -> AsyncIterator[None]:
-        if not self._policy.wake_topic:
-            yield
-            return
-        async with self._announcer.listen() as heard:
-
-            async def listen() -> None:
-                while True:
-                    if (await heard.get()).topic == self._policy.wake_topic:
-                        self._look.set()
-
-            listening = asyncio.create_task(listen())
-            try:
-                yield
-            finally:
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
 
     async def _stop(self) -> None:
         """Give back what is in the air, store what was answered, and leave a note without suspects of this run."""

@@ -11,27 +11,16 @@ import asyncio
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Generic, TypeVar
 
 import msgspec
 
 from stormjay.ground.clock import Clock
-from stormjay.ground.outbox.port import (
-    ERROR_CHARACTERS_MAX,
-    LIST_MAX,
-    Again,
-    Claimed,
-    Counts,
-    Done,
-    Entry,
-    Order,
-    Settlement,
-    Status,
-    Work,
-)
-from stormjay.ground.outbox.spellings import WAITING, as_iso, as_sqlite, due_ranges, is_due, parse
+from stormjay.ground.outbox import sqlite_rows as rows
+from stormjay.ground.outbox.port import LIST_MAX, Claimed, Counts, Entry, Order, Settlement, Status, Work
+from stormjay.ground.outbox.spellings import WAITING, as_sqlite, parse
 from stormjay.ground.sqlite import Database
 
 T = TypeVar("T")
@@ -43,8 +32,6 @@ STEP_ROWS = 1_000
 """Rows changed in one go by ``wake`` and ``replay``, so that captures get their turn in between."""
 _COUNT_COST_SHARE = 20
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_WORK_TABLE = "CREATE TABLE IF NOT EXISTS outbox_work (destination TEXT PRIMARY KEY, work TEXT NOT NULL)"
-_IS_WAITING = "status IN ('pending', 'retry')"
 
 
 class SqliteOutbox(Generic[T]):
@@ -83,7 +70,7 @@ class SqliteOutbox(Generic[T]):
         """
         if not _PLAIN_NAME.fullmatch(table):
             raise ValueError(f"{table!r} cannot be the name of a queue table")
-        await database.write(lambda connection: _prepare(connection, table))
+        await database.write(lambda connection: rows.prepare(connection, table))
         return cls(database, table, loader, destination=destination, clock=clock, claims_max=claims_max)
 
     @property
@@ -120,12 +107,12 @@ class SqliteOutbox(Generic[T]):
 
             def work(connection: sqlite3.Connection) -> list[Claimed[T]]:
                 if only is None:
-                    found = _due(connection, self._table, now, order, free + len(unwanted))
+                    found = rows.due(connection, self._table, now, order, free + len(unwanted))
                 else:
-                    found = _named(connection, self._table, only)
-                rows = [row for row in found if row["id"] not in unwanted][:free]
-                loaded = self._loader(connection, [row["reading_id"] for row in rows])
-                return [Claimed(row["id"], row["attempt_count"], loaded.get(row["reading_id"])) for row in rows]
+                    found = rows.named(connection, self._table, only)
+                free_rows = [row for row in found if row["id"] not in unwanted][:free]
+                loaded = self._loader(connection, [row["reading_id"] for row in free_rows])
+                return [Claimed(row["id"], row["attempt_count"], loaded.get(row["reading_id"])) for row in free_rows]
 
             taken = await self._database.read(work)
             self._claims.update(claimed.id for claimed in taken)
@@ -136,7 +123,7 @@ class SqliteOutbox(Generic[T]):
         if not settlements:
             return
         now = as_sqlite(self._clock.now())
-        await self._database.write(lambda connection: _settle(connection, self._table, settlements, now))
+        await self._database.write(lambda connection: rows.settle(connection, self._table, settlements, now))
         self.release([settlement.id for settlement in settlements])
 
     def release(self, ids: Collection[int]) -> None:
@@ -163,8 +150,8 @@ class SqliteOutbox(Generic[T]):
         )
 
         def work(connection: sqlite3.Connection) -> list[datetime]:
-            rows = [row for status in WAITING for row in connection.execute(statement, (status, len(claims) + 1))]
-            return [moment for id_, text in rows if id_ not in claims and (moment := parse(text)) is not None]
+            found = [row for status in WAITING for row in connection.execute(statement, (status, len(claims) + 1))]
+            return [moment for id_, text in found if id_ not in claims and (moment := parse(text)) is not None]
 
         return min(await self._database.read(work), default=None)
 
@@ -201,7 +188,7 @@ class SqliteOutbox(Generic[T]):
         statement = f"SELECT * FROM {self._table} WHERE status = ? AND id > ? ORDER BY id LIMIT ?"
         return await self._database.read(
             lambda connection: [
-                _entry(row) for row in connection.execute(statement, (status, after_id, min(limit, LIST_MAX)))
+                rows.entry(row) for row in connection.execute(statement, (status, after_id, min(limit, LIST_MAX)))
             ]
         )
 
@@ -237,100 +224,7 @@ class SqliteOutbox(Generic[T]):
     async def _count(self) -> tuple[Counts, datetime | None]:
         begin = self._clock.monotonic()
         if begin >= self._count_again_at:
-            self._counted = await self._database.read(lambda connection: _count(connection, self._table))
+            self._counted = await self._database.read(lambda connection: rows.count(connection, self._table))
             took_seconds = self._clock.monotonic() - begin
             self._count_again_at = begin + _COUNT_COST_SHARE * took_seconds
         return self._counted
-
-
-def _prepare(connection: sqlite3.Connection, table: str) -> None:
-    connection.execute(_WORK_TABLE)
-    indexes = [row["name"] for row in connection.execute("SELECT name FROM pragma_index_list(?)", (table,))]
-    wanted = ["status", "next_attempt_at_utc", "id"]
-    for name in indexes:
-        columns = [row["name"] for row in connection.execute("SELECT name FROM pragma_index_info(?)", (name,))]
-        if columns[: len(wanted)] == wanted:
-            return
-    connection.execute(f"CREATE INDEX IF NOT EXISTS idx_{table}_due ON {table} ({', '.join(wanted)})")
-
-
-def _due(connection: sqlite3.Connection, table: str, now: datetime, order: Order, limit: int) -> list[sqlite3.Row]:
-    """Return due rows; each part is read along the index (status, next_attempt_at_utc, id) and cut there."""
-    direction = "DESC" if order == "newest" else "ASC"
-    select = f"SELECT id, reading_id, attempt_count, next_attempt_at_utc FROM {table} WHERE status = ?"
-    at_once = f"{select} AND next_attempt_at_utc IS NULL ORDER BY id {direction} LIMIT ?"
-    by_time = (
-        f"{select} AND next_attempt_at_utc BETWEEN ? AND ? "
-        f"ORDER BY next_attempt_at_utc {direction}, id {direction} LIMIT ?"
-    )
-    found: list[sqlite3.Row] = []
-    for status in WAITING:
-        found += connection.execute(at_once, (status, limit))
-        for low, high in due_ranges(now):
-            rows = connection.execute(by_time, (status, low, high, limit))
-            found += (row for row in rows if is_due(row["next_attempt_at_utc"], now))
-    found.sort(key=lambda row: row["id"], reverse=order == "newest")
-    return found
-
-
-def _named(connection: sqlite3.Connection, table: str, ids: Collection[int]) -> list[sqlite3.Row]:
-    statement = (
-        f"SELECT id, reading_id, attempt_count FROM {table} "
-        f"WHERE id IN (SELECT value FROM json_each(?)) AND {_IS_WAITING} ORDER BY id"
-    )
-    return connection.execute(statement, (json.dumps(list(ids)),)).fetchall()
-
-
-def _settle(connection: sqlite3.Connection, table: str, settlements: Iterable[Settlement], now: str) -> None:
-    where = f"WHERE id = ? AND {_IS_WAITING}"
-    done: list[tuple[object, ...]] = []
-    again: list[tuple[object, ...]] = []
-    final: list[tuple[object, ...]] = []
-    for settlement in settlements:
-        if isinstance(settlement, Done):
-            done.append((now, now, now, settlement.id))
-        elif isinstance(settlement, Again):
-            error = settlement.error[:ERROR_CHARACTERS_MAX]
-            again.append((as_iso(settlement.due), now, now, error, settlement.id))
-        else:
-            error = settlement.error[:ERROR_CHARACTERS_MAX]
-            final.append((settlement.counts, now, now, error, settlement.id))
-    statements = {
-        "status = 'delivered', delivered_at_utc = ?, last_attempt_at_utc = ?, updated_at_utc = ?, "
-        "last_error = NULL": done,
-        "status = 'retry', attempt_count = attempt_count + 1, next_attempt_at_utc = ?, "
-        "last_attempt_at_utc = ?, updated_at_utc = ?, last_error = ?": again,
-        "status = 'failed', attempt_count = attempt_count + ?, last_attempt_at_utc = ?, updated_at_utc = ?, "
-        "last_error = ?": final,
-    }
-    for assignments, rows in statements.items():
-        if rows:
-            connection.executemany(f"UPDATE {table} SET {assignments} {where}", rows)
-
-
-def _count(connection: sqlite3.Connection, table: str) -> tuple[Counts, datetime | None]:
-    statement = (
-        f"SELECT status, count(*) AS rows, min(id) AS first FROM {table} "
-        "WHERE status IN ('pending', 'retry', 'failed', 'discarded') GROUP BY status"
-    )
-    found = {row["status"]: row for row in connection.execute(statement)}
-    counts = Counts(**{status: row["rows"] for status, row in found.items()})
-    first = min((found[status]["first"] for status in WAITING if status in found), default=None)
-    if first is None:
-        return counts, None
-    row = connection.execute(f"SELECT created_at_utc FROM {table} WHERE id = ?", (first,)).fetchone()
-    return counts, parse(row["created_at_utc"])
-
-
-def _entry(row: sqlite3.Row) -> Entry:
-    return Entry(
-        id=row["id"],
-        item_id=row["reading_id"],
-        status=row["status"],
-        attempts=row["attempt_count"],
-        error=row["last_error"],
-        created_at=parse(row["created_at_utc"]),
-        last_attempt_at=parse(row["last_attempt_at_utc"]),
-        next_attempt_at=parse(row["next_attempt_at_utc"]),
-        delivered_at=parse(row["delivered_at_utc"]),
-    )

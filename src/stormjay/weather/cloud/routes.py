@@ -90,6 +90,10 @@ def routes(cloud: Cloud, tokens: Tokens) -> list[HTTPRouteHandler]:
         cloud: What they do.
         tokens: Reads need the scope ``read`` (which may be public), writes ``weather:write``.
     """
+    return [*_write_routes(cloud, tokens), *_read_routes(cloud, tokens)]
+
+
+def _write_routes(cloud: Cloud, tokens: Tokens) -> list[HTTPRouteHandler]:
     one, many = answers.ingest_bodies(cloud.rules)
 
     @post(
@@ -122,6 +126,10 @@ def routes(cloud: Cloud, tokens: Tokens) -> list[HTTPRouteHandler]:
         principal = tokens.authorize(request, WEATHER_WRITE)
         return json_answer(await cloud.ingest_batch(await request.body(), principal))
 
+    return [post_observation, post_observations]
+
+
+def _read_routes(cloud: Cloud, tokens: Tokens) -> list[HTTPRouteHandler]:
     async def latest(scope: Mapping[str, Any]) -> Answer:
         tokens.authorize_scope(scope, READ)
         return await cloud.latest(scope)
@@ -169,4 +177,4 @@ def routes(cloud: Cloud, tokens: Tokens) -> list[HTTPRouteHandler]:
         tokens.authorize(request, READ)
         return Answer(await cloud.stations())
 
-    return [post_observation, post_observations, get_latest, get_history, get_stations]
+    return [get_latest, get_history, get_stations]

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
 import pytest
+from tests.contracts import outbox_adapters as adapters
 from tests.contracts import outbox_suite as suite
 
 from stormjay.ground.outbox.memory import MemoryOutbox
@@ -15,13 +16,13 @@ from stormjay.ground.outbox.port import Again, Claimed, Done, Order, Settlement
 from stormjay.ground.outbox.sqlite import SqliteOutbox
 
 pytestmark = pytest.mark.anyio
-Check = Callable[[suite.Bench], Awaitable[None]]
+Check = Callable[[adapters.Bench], Awaitable[None]]
 
 
 @pytest.mark.parametrize("check", suite.CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", suite.ADAPTERS)
+@pytest.mark.parametrize("name", adapters.ADAPTERS)
 async def test_contract(name: str, check: Check, tmp_path: Path) -> None:
-    adapter = suite.ADAPTERS[name]
+    adapter = adapters.ADAPTERS[name]
     async with adapter.open(tmp_path) as bench:
         assert type(bench.outbox) is adapter.holds
         await check(bench)
@@ -69,8 +70,8 @@ class _CountsAnAttemptWhenClaiming(MemoryOutbox[str]):
 async def test_the_suite_rejects_a_broken_adapter(broken: type[MemoryOutbox[str]]) -> None:
     failed = 0
     for check in suite.CHECKS:
-        bench = suite.MemoryBench()
-        bench.outbox = broken(bench.rows, clock=bench.clock, claims_max=suite.CLAIMS_MAX)
+        bench = adapters.MemoryBench()
+        bench.outbox = broken(bench.rows, clock=bench.clock, claims_max=adapters.CLAIMS_MAX)
         try:
             await check(bench)
         except (AssertionError, ValueError):
@@ -99,7 +100,7 @@ SPELLINGS: dict[str | None, bool] = {
 
 
 async def test_old_spellings_of_times_are_compared_as_times(tmp_path: Path) -> None:
-    async with suite.open_sqlite(tmp_path, claims_max=99) as bench:
+    async with adapters.open_sqlite(tmp_path, claims_max=99) as bench:
         ids = await bench.add(len(SPELLINGS))
         for id_, text in zip(ids, SPELLINGS, strict=True):
             await _set(bench, "next_attempt_at_utc = ? WHERE id = ?", text, id_)
@@ -114,7 +115,7 @@ async def test_old_spellings_of_times_are_compared_as_times(tmp_path: Path) -> N
 
 
 async def test_the_due_query_goes_along_the_index(tmp_path: Path) -> None:
-    async with suite.open_sqlite(tmp_path) as bench:
+    async with adapters.open_sqlite(tmp_path) as bench:
         await bench.add(3)
         plans: list[str] = []
 
@@ -124,7 +125,7 @@ async def test_the_due_query_goes_along_the_index(tmp_path: Path) -> None:
                 "next_attempt_at_utc IS NULL ORDER BY id LIMIT 9",
                 "next_attempt_at_utc BETWEEN '' AND '2026' ORDER BY next_attempt_at_utc, id LIMIT 9",
             ):
-                query = f"EXPLAIN QUERY PLAN SELECT id FROM {suite.TABLE} WHERE status = 'retry' AND {tail}"
+                query = f"EXPLAIN QUERY PLAN SELECT id FROM {adapters.TABLE} WHERE status = 'retry' AND {tail}"
                 plans.extend(row["detail"] for row in connection.execute(query))
 
         await bench.database.write(work)
@@ -133,12 +134,12 @@ async def test_the_due_query_goes_along_the_index(tmp_path: Path) -> None:
 
 
 async def test_rows_are_written_in_the_spellings_of_the_seed(tmp_path: Path) -> None:
-    async with suite.open_sqlite(tmp_path) as bench:
+    async with adapters.open_sqlite(tmp_path) as bench:
         ids = await bench.add(2)
         await bench.outbox.claim(5)
         await bench.outbox.settle([Done(ids[0]), Again(ids[1], suite.due_in(bench, 30), "AWS API timeout")])
         rows = await bench.database.read(
-            lambda connection: [tuple(row) for row in connection.execute(f"SELECT * FROM {suite.TABLE} ORDER BY id")]
+            lambda connection: [tuple(row) for row in connection.execute(f"SELECT * FROM {adapters.TABLE} ORDER BY id")]
         )
         now = "2026-03-18 09:00:00"
         assert rows == [
@@ -148,14 +149,14 @@ async def test_rows_are_written_in_the_spellings_of_the_seed(tmp_path: Path) -> 
 
 
 async def test_a_name_that_is_no_table_is_refused(tmp_path: Path) -> None:
-    async with suite.open_sqlite(tmp_path) as bench:
+    async with adapters.open_sqlite(tmp_path) as bench:
         with pytest.raises(ValueError, match="cannot be the name"):
             await SqliteOutbox.open(
-                bench.database, "x; DROP TABLE items", suite.load, destination="x", clock=bench.clock
+                bench.database, "x; DROP TABLE items", adapters.load, destination="x", clock=bench.clock
             )
 
 
-async def _set(bench: suite.SqliteBench, assignments: str, *parameters: str | int | None) -> None:
+async def _set(bench: adapters.SqliteBench, assignments: str, *parameters: str | int | None) -> None:
     await bench.database.write(
-        lambda connection: connection.execute(f"UPDATE {suite.TABLE} SET {assignments}", parameters)
+        lambda connection: connection.execute(f"UPDATE {adapters.TABLE} SET {assignments}", parameters)
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+import anyio
 
 from stormjay.ground.announcer import Announcer
 from stormjay.ground.clock import ManualClock, seeded_random
@@ -69,3 +73,33 @@ class Bench:
 
     def states(self) -> dict[str | None, tuple[str, int]]:
         return {row.item: (row.status, row.attempts) for row in self.rows.rows.values()}
+
+
+class Silence:
+    """A sender that never answers."""
+
+    batch_max = 2
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def send(self, items: Sequence[str]) -> Sequence[Outcome]:
+        self.asked.set()
+        await asyncio.get_running_loop().create_future()
+        return [Delivered()] * len(items)
+
+
+class running:  # noqa: N801 - reads as a word at its uses
+    """Runs something beside a block and stops it at the end."""
+
+    def __init__(self, work: object) -> None:
+        self._work = work
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.ensure_future(self._work)  # type: ignore[call-overload]  # a coroutine
+        await asyncio.sleep(0)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        with anyio.fail_after(10), suppress(asyncio.CancelledError):
+            await self._task

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 
-import anyio
 import pytest
-from tests.unit.far_side import START, Bench
+from tests.unit.far_side import START, Bench, Silence, running
 
-from stormjay.errors import StoreUnavailable
 from stormjay.ground.backoff import dead_letter_after, spaced
 from stormjay.ground.outbox.memory import MemoryOutbox
 from stormjay.ground.outbox.policy import RelayPolicy
 from stormjay.ground.outbox.port import (
     Delivered,
-    Outcome,
     Refused,
-    Settlement,
     TryLater,
     Unavailable,
     Work,
 )
-from stormjay.ground.outbox.relay import GONE
 from stormjay.ground.outbox.report import ATTEMPTS, DOWN, FAILED, OLDEST_AGE, WAITING
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +81,7 @@ async def test_b11_an_outage_makes_few_requests_moves_no_count_and_ends_at_once(
     up_at = START + timedelta(hours=12)
     bench.far.answer = lambda _: Delivered() if bench.clock.now() >= up_at else SILENT
     relay = bench.relay()
-    async with _running(relay.run()):
+    async with running(relay.run()):
         await bench.clock.advance(12 * 3600 - 1)
         assert set(bench.states().values()) == {("pending", 0)}
         assert len(bench.far.sent) < 32 + 12 * 3600 / 48 + 10, "a probe each minute, spread by a fifth"
@@ -152,26 +144,12 @@ async def test_spacing_and_threshold_count_own_failures_only() -> None:
     assert bench.states() == {"poison": ("failed", 5), "q": ("delivered", 0)}
 
 
-class _Silence:
-    """A sender that never answers."""
-
-    batch_max = 2
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-
-    async def send(self, items: Sequence[str]) -> Sequence[Outcome]:
-        self.asked.set()
-        await asyncio.get_running_loop().create_future()
-        return [Delivered()] * len(items)
-
-
 async def test_b13_a_stop_leaves_what_is_under_way_untouched() -> None:
     bench = Bench()
     bench.add(*"abc")
-    bench.far = silence = _Silence()  # type: ignore[assignment]  # any sender will do
+    bench.far = silence = Silence()  # type: ignore[assignment]  # any sender will do
     outbox = MemoryOutbox(bench.rows, clock=bench.clock)
-    async with _running(bench.relay(outbox).run()):
+    async with running(bench.relay(outbox).run()):
         await silence.asked.wait()
         assert outbox.claimed == 3
     assert set(bench.states().values()) == {("pending", 0)}
@@ -183,21 +161,21 @@ async def test_b13_a_stop_leaves_what_is_under_way_untouched() -> None:
 async def test_b10_the_heartbeat_is_fed_while_nobody_answers_and_while_it_waits() -> None:
     bench = Bench()
     bench.add(*"abc")
-    bench.far = silence = _Silence()  # type: ignore[assignment]  # any sender will do
-    async with _running(bench.relay().run()):
+    bench.far = silence = Silence()  # type: ignore[assignment]  # any sender will do
+    async with running(bench.relay().run()):
         await silence.asked.wait()
         beats = bench.beats
         await bench.clock.advance(100)
         assert bench.beats >= beats + 20
     idle = Bench()
-    async with _running(idle.relay().run()):
+    async with running(idle.relay().run()):
         await idle.clock.advance(100)
         assert idle.beats >= 20
 
 
 async def test_new_items_are_sent_when_they_are_announced() -> None:
     bench = Bench(RelayPolicy(wake_topic="reading"))
-    async with bench.announcer.listen() as heard, _running(bench.relay().run()):
+    async with bench.announcer.listen() as heard, running(bench.relay().run()):
         await bench.clock.advance(0)
         bench.add("a")
         bench.announcer.announce("reading", reading_id=1)
@@ -207,126 +185,6 @@ async def test_new_items_are_sent_when_they_are_announced() -> None:
         assert [one.body for one in bodies if one.topic == "delivery"] == [
             {"destination": "memory", "delivered": 1, "failed": 0, "retry": 0}
         ]
-
-
-async def test_a_sender_that_raises_or_miscounts_fails_its_items_only() -> None:
-    bench = Bench(RelayPolicy(in_flight_max=1))
-    bench.add("bug", "b")
-
-    def answer(item: str) -> Outcome:
-        if item == "bug":
-            raise RuntimeError("cannot build a body")
-        return Delivered()
-
-    bench.far.answer = answer
-    await bench.relay().drain()
-    assert bench.states() == {"bug": ("retry", 1), "b": ("delivered", 0)}
-    assert bench.rows.rows[1].error == "RuntimeError: cannot build a body"
-
-    class Short(_Silence):
-        async def send(self, items: Sequence[str]) -> Sequence[Outcome]:
-            return [Delivered()] * (len(items) - 1)
-
-    other = Bench()
-    other.add("a", "b")
-    other.far = Short()  # type: ignore[assignment]  # any sender will do
-    await other.relay().drain()
-    assert set(other.states().values()) == {("retry", 1)}
-
-
-async def test_a_row_whose_item_is_gone_ends_without_a_request() -> None:
-    bench = Bench()
-    bench.add("a", "b")
-    bench.rows.rows[1].item = None
-    await bench.relay().drain()
-    assert bench.far.sent == ["b"]
-    assert (bench.rows.rows[1].status, bench.rows.rows[1].error) == ("failed", GONE)
-
-
-class _FullDisk(MemoryOutbox[str]):
-    full = True
-
-    async def settle(self, settlements: Sequence[Settlement]) -> None:
-        if self.full:
-            raise StoreUnavailable("disk full")
-        await super().settle(settlements)
-
-
-async def test_answers_wait_for_a_disk_that_refuses_and_nothing_more_is_sent() -> None:
-    bench = Bench(RelayPolicy(in_flight_max=1))
-    bench.add(*"abcd")
-    outbox = _FullDisk(bench.rows, clock=bench.clock)
-    async with _running(bench.relay(outbox).run()):
-        await bench.clock.advance(60)
-        assert bench.far.sent == ["a", "b"], "one more was under way when the disk was found full"
-        assert bench.beats >= 12
-        outbox.full = False
-        await bench.clock.advance(10)
-    assert bench.far.sent == list("abcd"), "each once"
-    assert set(bench.states().values()) == {("delivered", 0)}
-    outbox.full = True
-    bench.add("e")
-    with pytest.raises(StoreUnavailable):
-        await bench.relay(outbox).drain()
-
-
-async def test_suspects_of_a_kill_run_one_at_a_time_and_others_wait() -> None:
-    bench = Bench()
-    bench.add(*"abcd")
-    bench.far.batch_max = 4
-    bench.rows.work = Work(ids=(2, 3, 99))
-    notes: list[Work] = []
-
-    class Noted(MemoryOutbox[str]):
-        async def note_work(self, work: Work) -> None:
-            notes.append(work)
-            await super().note_work(work)
-
-    await bench.relay(Noted(bench.rows, clock=bench.clock)).drain()
-    assert bench.far.sent == ["b", "c", "a", "d"]
-    assert [note.alone for note in notes if note.alone] == [2, 3]
-    assert [note.ids for note in notes if note.ids] == [(1, 4)]
-
-
-class _Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-async def test_an_item_that_kills_the_process_three_times_alone_is_given_up_as_crashed() -> None:
-    bench = Bench()
-    bench.add("a", "killer", "c")
-
-    def answer(item: str) -> Outcome:
-        if item == "killer":
-            raise _Killed
-        return Delivered()
-
-    bench.far.answer = answer
-
-    class Dead(MemoryOutbox[str]):
-        """What is written after the kill is not written."""
-
-        async def note_work(self, work: Work) -> None:
-            if "killer" not in bench.far.sent[starts:]:
-                await super().note_work(work)
-
-        async def settle(self, settlements: Sequence[Settlement]) -> None:
-            if "killer" not in bench.far.sent[starts:]:
-                await super().settle(settlements)
-
-    for _ in range(4):
-        starts = len(bench.far.sent)
-        with suppress(_Killed):
-            await bench.relay(Dead(bench.rows, clock=bench.clock)).drain()
-    starts = len(bench.far.sent)
-    await bench.relay(Dead(bench.rows, clock=bench.clock)).drain()
-    assert bench.far.sent.count("killer") == 4, "once in company, three times alone"
-    assert {item: status for item, (status, _) in bench.states().items()} == {
-        "a": "delivered",
-        "killer": "failed",
-        "c": "delivered",
-    }
-    assert (bench.rows.rows[2].error or "").startswith("crashed")
 
 
 async def test_gauges_show_what_waits_and_for_how_long() -> None:
@@ -339,19 +197,3 @@ async def test_gauges_show_what_waits_and_for_how_long() -> None:
     await relay.drain()
     assert bench.statistics.value(WAITING, destination="memory") == 1
     assert bench.statistics.value(OLDEST_AGE, destination="memory") == 20
-
-
-class _running:  # noqa: N801 - reads as a word at its uses
-    """Runs something beside a block and stops it at the end."""
-
-    def __init__(self, work: object) -> None:
-        self._work = work
-
-    async def __aenter__(self) -> None:
-        self._task = asyncio.ensure_future(self._work)  # type: ignore[call-overload]  # a coroutine
-        await asyncio.sleep(0)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-        with anyio.fail_after(10), suppress(asyncio.CancelledError):
-            await self._task

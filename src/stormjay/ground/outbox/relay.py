@@ -22,16 +22,7 @@ from stormjay.ground.announcer import Announcer
 from stormjay.ground.clock import Clock, seeded_random
 from stormjay.ground.outbox.breaker import Breaker
 from stormjay.ground.outbox.policy import RelayPolicy, RelayStatus, Sender
-from stormjay.ground.outbox.port import (
-    Claimed,
-    Delivered,
-    Final,
-    Outbox,
-    Outcome,
-    Settlement,
-    TryLater,
-    Work,
-)
+from stormjay.ground.outbox.port import Claimed, Delivered, Final, Outbox, Outcome, Settlement, TryLater, Work
 from stormjay.ground.outbox.report import Report
 from stormjay.ground.outbox.settling import Settling, waking
 from stormjay.ground.outbox.suspects import CRASHED, Suspects

@@ -223,9 +223,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     api_key: Annotated[str, Row(text="Sent as x-weatherstation-key.", aliases=("API_KEY",), hide="all")] = ""
     batch_size: Annotated[int, Row(text="Readings per request where the far side takes batches.", low=1, high=1000)] = (
-        100
+        500
     )
-    concurrency: Annotated[int, Row(text="Requests in flight at once.", low=1, high=64)] = 8
+    concurrency: Annotated[int, Row(text="Requests in flight at once.", low=1, high=64)] = 48
     timeout_seconds: Annotated[float, Row(text="How long one request may take.", unit="s", low=1, high=300)] = 15.0
     order: Annotated[Literal["oldest", "newest"], Row(text="Which waiting readings go first.")] = "oldest"
     schedule_seconds: Annotated[

@@ -32,7 +32,10 @@ SENDER_NOT_ALLOWED, CHANNEL_NOT_ALLOWED = "sender_not_allowed", "channel_not_all
 CONNECTED = Metric("weather_listener_connected", "gauge", "1 while the radio link is open", label="Radio connected")
 CONNECTS = Metric("weather_listener_connects", "counter", "Radio links opened", label="Radio connects")
 CONNECT_ERRORS = Metric(
-    "weather_listener_connect_errors", "counter", "Radio links that could not be opened or were lost", label="Radio errors"
+    "weather_listener_connect_errors",
+    "counter",
+    "Radio links that could not be opened or were lost",
+    label="Radio errors",
 )
 WAITING = Metric("weather_listener_waiting", "gauge", "Packets heard and not yet stored", label="Waiting to be stored")
 

@@ -48,7 +48,7 @@ def drain(bridge: Bridge, start_ms: int, until_ms: int) -> "list[tuple[int, dict
     return texts
 
 
-def check_a_60_s_source_loses_no_minute() -> None:
+def check_b3_a_60_s_source_loses_no_minute() -> None:
     """Fault B3: two hours, each datagram twice, others in between: every minute's rain and strikes arrive."""
     bridge = Bridge()
     arrivals = []
@@ -178,7 +178,34 @@ def check_incomplete_records_for_hours() -> None:
     assert [text["ri"] for text in texts] == [120, 1, 1, 1]
 
 
-def check_strikes_keep_their_interval_on_the_way_out() -> None:
+def check_b5_no_value_is_made_up() -> None:
+    """Fault B5: a sensor without a reading stays without one; only a young rapid_wind speaks for the wind."""
+
+    def hub(second: int, *values: "Any") -> bytes:
+        wind = list(values) or [None, None, None, None]
+        air = [1008.0, 6.0, 80, None, None, None, 0.0, 0, 0, 0, None, 1]
+        return json.dumps({"type": "obs_st", "obs": [[T0 + second] + wind + [None] + air]}).encode()  # noqa: RUF005 - no unpacking
+
+    def rapid(second: int) -> bytes:
+        return json.dumps({"type": "rapid_wind", "ob": [T0 + second, 2.3, 198]}).encode()
+
+    bridge = Bridge(heartbeat_ms=0, gap_ms=0)
+    bridge.on_datagram(hub(60), 60000)
+    assert bridge.next_line(61000) is None  # without wind it is no reading
+    bridge.on_datagram(rapid(100), 100000)
+    bridge.on_datagram(hub(120), 120000)
+    line = bridge.next_line(121000)
+    assert line is not None
+    text = json.loads(line.decode())
+    bridge.sent(121000)
+    assert (text["w"], text["d"]) == (2.3, 198)
+    for key in ("l", "g", "ws", "lux", "uv", "sr", "bat"):
+        assert text.get(key) is None, key
+    bridge.on_datagram(hub(300), 300000)  # by now that wind is 200 s old
+    assert bridge.next_line(301000) is None
+
+
+def check_b18_strikes_keep_their_interval_on_the_way_out() -> None:
     """Fault B18: repeats count once, one inside the interval is skipped, and those that waited leave 30 s apart."""
     bridge = Bridge(heartbeat_ms=0)
     assert bridge.on_datagram(strike(0), 0) == "queued"
@@ -206,7 +233,7 @@ def check_priorities_and_the_full_queue() -> None:
     assert bridge.counts["qdrop"] == 4
 
 
-def check_rain_keeps_its_decimals() -> None:
+def check_b30_rain_keeps_its_decimals() -> None:
     """Fault B30: a hundred minutes of 0.103412 mm are 10.3412 mm at home, and merging adds before rounding."""
     for busy_minutes in (1, 10):
         bridge = Bridge(heartbeat_ms=0, gap_ms=0)
@@ -219,7 +246,7 @@ def check_rain_keeps_its_decimals() -> None:
         assert abs(total - 10.3412) < 0.0002, total
 
 
-def check_a_value_out_of_range_is_left_out_and_the_reading_kept() -> None:
+def check_b4_a_value_out_of_range_is_left_out_and_the_reading_kept() -> None:
     """Fault B4 and DESIGN.md decision 5: an optional value goes; without a required one the amounts wait."""
     bridge = Bridge(heartbeat_ms=0, gap_ms=0)
     values = [T0, 0.4, 1.1, 121.0, 180, 300, 1008.0, 6.0, 80, 200001, 31, 5, 0.5, 5, 501, 2, 11, 1]
@@ -288,17 +315,18 @@ def check_intervals_are_the_seeds() -> None:
 
 
 CHECKS = (
-    check_a_60_s_source_loses_no_minute,
+    check_b5_no_value_is_made_up,
+    check_b3_a_60_s_source_loses_no_minute,
     check_a_fast_source_is_thinned_and_its_rain_kept,
     check_a_frozen_line_comes_again_byte_for_byte,
     check_refused_amounts_go_on_with_the_next_reading,
     check_carrying_ends_before_120_minutes_and_500_mm,
     check_a_full_queue_of_readings_still_keeps_the_rain,
     check_incomplete_records_for_hours,
-    check_strikes_keep_their_interval_on_the_way_out,
+    check_b18_strikes_keep_their_interval_on_the_way_out,
     check_priorities_and_the_full_queue,
-    check_rain_keeps_its_decimals,
-    check_a_value_out_of_range_is_left_out_and_the_reading_kept,
+    check_b30_rain_keeps_its_decimals,
+    check_b4_a_value_out_of_range_is_left_out_and_the_reading_kept,
     check_numbers,
     check_texts,
     check_every_limit,

@@ -238,7 +238,7 @@ async def test_windows_over_their_bounds_are_refused(data_dir: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_b24_buckets_keep_the_gust_and_add_the_rain(data_dir: Path) -> None:
+async def test_b23_b24_buckets_keep_the_gust_and_add_the_rain(data_dir: Path) -> None:
     """Faults B23 and B24: what sampling loses, buckets keep, in the station's own day."""
     facts = {STATION: Station(source_node_id=STATION, name="Garden", time_zone="Europe/Berlin")}
     clock = ManualClock(datetime(2026, 8, 8, tzinfo=UTC))

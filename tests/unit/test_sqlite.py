@@ -182,7 +182,7 @@ async def test_a_caller_that_was_cancelled_disturbs_nobody(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
-async def test_opening_and_closing_leaks_no_files(tmp_path: Path) -> None:
+async def test_b29_opening_and_closing_leaks_no_files(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the kernel's list, no path is wanted
     for _ in range(30):
         database = await opened(tmp_path / "a.db")

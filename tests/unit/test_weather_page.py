@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 from tests.unit.weather_rows import HOUR, MINUTE, STATION, refuse, store, us
@@ -22,7 +24,7 @@ from stormjay.ground.web.health import Health
 from stormjay.ground.web.tokens import READ, Tokens
 from stormjay.weather.journal_schema import MIGRATIONS
 from stormjay.weather.page import routes
-from stormjay.weather.page.reader import PageSettings
+from stormjay.weather.page.reader import JournalReader, PageSettings
 from stormjay.weather.views import Site
 from stormjay.weather.views_strip import Target
 
@@ -227,3 +229,19 @@ async def test_files_of_the_page_are_there(data_dir: Path) -> None:
         scripts = ("page", "theme", "time-chart", "now-tile", "wind-rose", "delivery-strip")
         for path in [*names, "/static/weather/page.css", *(f"/static/weather/{name}.js" for name in scripts)]:
             assert (await client.get(path)).status_code == 200, path
+
+
+@pytest.mark.anyio
+async def test_past_days_are_summed_before_anybody_asks(data_dir: Path) -> None:
+    clock = ManualClock(to_datetime(NOW))
+    database = await Database.open(data_dir / "journal.db", MIGRATIONS, clock=clock)
+    await database.write(an_hour)
+    reader = JournalReader(database, {}, (), PageSettings(), clock)
+    warming = asyncio.create_task(reader.run())
+    with anyio.fail_after(10):
+        while not clock.waiters():
+            await anyio.lowlevel.checkpoint()
+    assert {station for station, _ in reader._rain._kept} == {STATION, "!0000beef"}
+    warming.cancel()
+    await asyncio.gather(warming, return_exceptions=True)
+    await database.close()

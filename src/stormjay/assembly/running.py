@@ -38,7 +38,7 @@ from stormjay.weather.delivery import Delivery
 from stormjay.weather.journal import Journal
 from stormjay.weather.listener import Listener
 from stormjay.weather.page import routes as page_routes
-from stormjay.weather.page.reader import PageSettings
+from stormjay.weather.page.reader import JournalReader, PageSettings
 from stormjay.weather.station_metrics import StationMetrics
 
 DISK_FREE_BYTES_MIN = 50_000_000
@@ -240,7 +240,9 @@ async def _web(plan: Plan, told: Callable[[str], None]) -> Web | None:
         serving = await plan.stack.enter_async_context(built.open_cloud(settings, common))
         plan.handlers += cloud_routes.routes(serving, tokens)
     if page:
-        plan.handlers += page_handlers(plan.settings, await plan.opened_journal(), common, tokens)
+        reader = page_reader(settings, await plan.opened_journal(), common)
+        plan.handlers += page_routes.reading(reader, (tokens.require(READ),))
+        plan.add("weather.page", reader)
         plan.static[page_routes.STATIC_PATH] = page_routes.STATIC
     if settings.stats.metrics:
         plan.handlers.append(metrics_route(common.statistics, tokens))
@@ -248,15 +250,14 @@ async def _web(plan: Plan, told: Callable[[str], None]) -> Web | None:
     return Web(app, web, listener, told)
 
 
-def page_handlers(settings: Settings, journal: Journal, common: Common, tokens: Tokens) -> list[HTTPRouteHandler]:
-    """Return the handlers of the page over a journal."""
-    return page_routes.routes(
+def page_reader(settings: Settings, journal: Journal, common: Common) -> JournalReader:
+    """Return what the page asks the journal through."""
+    return JournalReader(
         journal.database,
         built.sites(settings),
+        built.targets(settings),
         PageSettings(thresholds=built.thresholds(settings)),
         common.clock,
-        built.targets(settings),
-        guards=(tokens.require(READ),),
     )
 
 

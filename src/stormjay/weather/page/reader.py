@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
-from stormjay.errors import BadRequest, NotFound
+from stormjay.errors import BadRequest, NotFound, StoreUnavailable
 from stormjay.ground import timestamps
 from stormjay.ground.clock import Clock
 from stormjay.ground.sqlite import Database
@@ -24,6 +26,7 @@ T = TypeVar("T")
 
 RANGES_SECONDS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000}
 STRIP_STATIONS_MAX = 12
+WARM_EVERY_SECONDS = 3600.0
 _YEARS = (1970, 2199)
 
 
@@ -71,6 +74,17 @@ class JournalReader:
     def now_us(self) -> int:
         """Return the clock in microseconds since 1970."""
         return timestamps.from_datetime(self._clock.now())
+
+    async def run(self) -> None:
+        """Sum the past days of every station before the first visitor asks, and again now and then, until cancelled.
+
+        On a small computer the first sum over a year takes many seconds; those that follow cost next to nothing.
+        """
+        while True:
+            with suppress(StoreUnavailable):
+                for known in await self.ask(self.stations):
+                    await self.ask(partial(self.moment, station=known.station))
+            await self._clock.sleep(WARM_EVERY_SECONDS)
 
     async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Run a question on one snapshot."""

@@ -38,5 +38,9 @@ def routes(
         destinations: Where readings are delivered to; the strip has a line for each.
         guards: Who may read; applied to every handler that shows data.
     """
-    reader = JournalReader(journal_database, stations, destinations, settings, clock)
+    return reading(JournalReader(journal_database, stations, destinations, settings, clock), guards)
+
+
+def reading(reader: JournalReader, guards: Guards = ()) -> list[HTTPRouteHandler]:
+    """Return the same handlers over a reader of the caller's, who may keep it warm (``JournalReader.run``)."""
     return [*html.routes(reader, guards), *api.routes(reader, guards)]

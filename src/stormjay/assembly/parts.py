@@ -1,6 +1,6 @@
 """Each function builds one part from its section of the settings.
 
-Together with ``demonstration.py`` the only module that names an adapter. A part knows nothing of settings or of other adapters.
+With ``demonstration.py`` the only module that names an adapter. A part knows nothing of settings or other adapters.
 """
 
 from __future__ import annotations

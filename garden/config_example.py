@@ -4,7 +4,7 @@ WIFI_NAME = "name of the wireless network"
 WIFI_PASSWORD = "its password"  # noqa: S105 - a placeholder
 COUNTRY = "US"  # two letters; decides which Wi-Fi channels are allowed
 
-# Serial numbers that are heard (fault B25), of hubs (HB-...) or stations (ST-...). Empty: every Tempest nearby; with
+# Serial numbers that are heard, of hubs (HB-...) or stations (ST-...). Empty: every Tempest nearby; with
 # more than one in reach name yours, since readings of two stations must not be mixed.
 SERIALS = ()
 

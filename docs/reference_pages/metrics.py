@@ -32,9 +32,10 @@ def metrics() -> list[Metric]:
 
 def _flat(value: object) -> Iterator[object]:
     if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, tuple | list | set | frozenset):
-        yield from value
+        value = list(value.values())
+    if isinstance(value, tuple | list | set | frozenset):
+        for inner in value:
+            yield from _flat(inner)
     else:
         yield value
 

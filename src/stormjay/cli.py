@@ -164,7 +164,8 @@ def status(
     """Ask the running service how it is; exit code 1 when it says that it is not well."""
 
     async def work(loaded: Loaded) -> dict[str, Any]:
-        return await commands.status(loaded.settings, url or doctor.service_url(loaded.settings))
+        answer = await commands.status(loaded.settings, url or doctor.service_url(loaded.settings))
+        return answer if as_json else commands.status_for_people(answer)
 
     do(
         context,

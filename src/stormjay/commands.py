@@ -79,3 +79,14 @@ async def status(settings: Settings, url: str, *, transport: httpx.AsyncBaseTran
     if not isinstance(body, dict):
         raise DestinationDown(f"what answers at {url} is no Stormjay", next_step=where)
     return body
+
+
+def status_for_people(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return a status with one line per figure that says something: labelled for people, and not 0."""
+    figures: dict[str, Any] = {}
+    for figure in answer.get("statistics", []):
+        name, value = figure.get("label"), figure.get("value")
+        if name and value:
+            places = ", ".join(map(str, (figure.get("labels") or {}).values()))
+            figures[f"{name} ({places})" if places else name] = value
+    return {**answer, "statistics": figures}

@@ -75,7 +75,6 @@ class Web(msgspec.Struct, frozen=True, kw_only=True):
 
     host: Annotated[str, Row(text="Address to listen on; 0.0.0.0 opens it to the network.")] = "127.0.0.1"
     port: Annotated[int, Row(text="TCP port to listen on; 0 takes a free one.", low=0, high=65_535)] = 8420
-    cors_origin: Annotated[str, Row(text="Origin that browsers may call the API from; empty for none.")] = "*"
     public_reads: Annotated[bool, Row(text="Let everybody read; false asks for a token with the scope read.")] = True
     max_body_bytes: Annotated[
         int, Row(text="Largest request body taken; more is answered with 413.", unit="B", low=1024, high=67_108_864)
@@ -274,7 +273,7 @@ class Cloud(msgspec.Struct, frozen=True, kw_only=True):
         str, Row(text="What a delivering station must show.", aliases=("API_SHARED_SECRET",), hide="all")
     ] = ""
     allowed_cors_origin: Annotated[
-        str, Row(text="Sent as access-control-allow-origin by this API.", aliases=("ALLOWED_CORS_ORIGIN",))
+        str, Row(text="Sent as access-control-allow-origin; empty sends none.", aliases=("ALLOWED_CORS_ORIGIN",))
     ] = "*"
 
 

@@ -33,7 +33,7 @@ GATEWAY = "!0badcafe"
 __all__ = ["GARDEN_NODE", "GATEWAY", "LINE", "START", "Bench", "bench", "total", "until"]
 
 
-async def until(condition: Callable[[], bool], *, seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
     """Give other tasks and threads turns until ``condition`` holds."""
     with anyio.fail_after(seconds):
         while not condition():

@@ -30,21 +30,21 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture
 async def radio(kind: Kind, tmp_path: Path) -> AsyncIterator[Bench]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with bench(kind, tmp_path) as built:
             yield built
 
 
 async def take(link: RadioLink, count: int) -> list[MeshPacket]:
     """Return the next packets."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with aclosing(link.packets()) as packets:  # type: ignore[type-var]  # every adapter yields from a generator
             return [await anext(packets) for _ in range(count)]
 
 
 async def loss_of(link: RadioLink) -> LinkLost:
     """Read until the link is lost and return the loss."""
-    with anyio.fail_after(5), pytest.raises(LinkLost) as lost:
+    with anyio.fail_after(30), pytest.raises(LinkLost) as lost:
         async for _ in link.packets():
             pass
     return lost.value
@@ -131,7 +131,7 @@ async def test_a_lost_link_hands_out_what_was_heard_then_raises_and_can_be_opene
     async with radio.radio.connect() as link:
         packets = link.packets()
         await radio.hear(LINE, packet_id=1)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert (await anext(packets)).packet_id == 1
             await radio.lose()
             with pytest.raises(LinkLost):

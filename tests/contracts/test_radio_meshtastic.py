@@ -54,7 +54,7 @@ def statistics() -> Statistics:
 
 @pytest.fixture
 async def node(clock: ManualClock) -> AsyncIterator[NodeSimulator]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with NodeSimulator(clock=clock) as simulated:
             yield simulated
 
@@ -64,7 +64,7 @@ def radio_to(node: NodeSimulator, clock: ManualClock, statistics: Statistics, **
 
 
 async def take(link: MeshtasticLink, count: int) -> list[MeshPacket]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with aclosing(link.packets()) as packets:  # type: ignore[type-var]  # it is a generator
             return [await anext(packets) for _ in range(count)]
 
@@ -88,7 +88,7 @@ async def test_a_cut_frame_costs_a_packet_or_two_and_no_more(
         for packet_id in range(1, 6):
             await node.inject_text(LINE, sender=GARDEN_NODE, packet_id=packet_id)
         packets = link.packets()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             seen = [(await anext(packets)).packet_id]
             while seen[-1] != 5:
                 seen.append((await anext(packets)).packet_id)
@@ -179,7 +179,7 @@ async def test_b14_a_silent_reconnect_of_the_library_is_a_lost_link(
     async with radio_to(node, clock, statistics).connect() as link:
         await node.host_configured()
         node.drop()
-        with anyio.fail_after(5), pytest.raises(LinkLost):
+        with anyio.fail_after(30), pytest.raises(LinkLost):
             await anext(link.packets())
         assert node.hosts_served == 1
     assert total(statistics, LINKS_LOST) == 1
@@ -190,7 +190,7 @@ async def test_b14_a_restart_of_the_node_is_a_lost_link(
 ) -> None:
     async with radio_to(node, clock, statistics).connect() as link:
         await node.reboot()
-        with anyio.fail_after(5), pytest.raises(LinkLost, match="restarted"):
+        with anyio.fail_after(30), pytest.raises(LinkLost, match="restarted"):
             await anext(link.packets())
 
 
@@ -199,7 +199,7 @@ async def test_a_second_program_displaces_the_first(
 ) -> None:
     radio = radio_to(node, clock, statistics)
     async with radio.connect() as first, radio.connect() as second:
-        with anyio.fail_after(5), pytest.raises(LinkLost):
+        with anyio.fail_after(30), pytest.raises(LinkLost):
             await anext(first.packets())
         await node.inject_text(LINE, sender=GARDEN_NODE)
         assert len(await take(second, 1)) == 1
@@ -227,7 +227,7 @@ async def test_b14_a_node_that_does_not_answer_is_given_up_by_the_clock(
     opening = asyncio.create_task(_open(radio_to(node, clock, statistics)))
     await until(lambda: node.hosts_served == 1)
     await clock.advance(31)
-    with anyio.fail_after(5), pytest.raises(LinkLost) as lost:
+    with anyio.fail_after(30), pytest.raises(LinkLost) as lost:
         await opening
     assert lost.value.next_step
 
@@ -256,7 +256,7 @@ async def test_a_link_that_ends_during_the_first_exchange_is_noticed_at_once(
     opening = asyncio.create_task(_open(radio_to(node, clock, statistics)))
     await until(lambda: node.hosts_served == 1)
     node.drop()
-    with anyio.fail_after(5), pytest.raises(LinkLost):
+    with anyio.fail_after(30), pytest.raises(LinkLost):
         await opening
 
 
@@ -265,7 +265,7 @@ async def test_opening_can_be_cancelled(node: NodeSimulator, clock: ManualClock,
     opening = asyncio.create_task(_open(radio_to(node, clock, statistics)))
     await until(lambda: node.hosts_served == 1)
     opening.cancel()
-    with anyio.fail_after(5), pytest.raises(asyncio.CancelledError):
+    with anyio.fail_after(30), pytest.raises(asyncio.CancelledError):
         await opening
 
 
@@ -275,7 +275,7 @@ async def test_b14_no_port_or_two_ports_is_a_link_lost(
 ) -> None:
     monkeypatch.setattr("meshtastic.util.findPorts", lambda _eliminate: ports)
     radio = MeshtasticNode.from_url("serial:", clock=clock, statistics=statistics)
-    with anyio.fail_after(5), pytest.raises(LinkLost, match=says) as lost:
+    with anyio.fail_after(30), pytest.raises(LinkLost, match=says) as lost:
         await _open(radio)
     assert "serial://" in lost.value.next_step
 
@@ -299,13 +299,13 @@ async def test_b14_a_library_that_wants_to_end_the_program_cannot(
         sys.exit(1)
 
     monkeypatch.setattr("meshtastic.tcp_interface.TCPInterface.connect", leave)
-    with anyio.fail_after(5), pytest.raises(LinkLost):
+    with anyio.fail_after(30), pytest.raises(LinkLost):
         await _open(radio_to(node, clock, statistics))
 
 
 async def test_a_missing_port_says_where_to_look(clock: ManualClock, statistics: Statistics, tmp_path: Path) -> None:
     radio = MeshtasticNode.from_url(f"serial://{tmp_path}/ttyUSB0", clock=clock, statistics=statistics)
-    with anyio.fail_after(5), pytest.raises(LinkLost) as lost:
+    with anyio.fail_after(30), pytest.raises(LinkLost) as lost:
         await _open(radio)
     assert "plugged in" in lost.value.next_step
 
@@ -322,7 +322,7 @@ async def test_a_full_send_queue_at_the_node_loses_the_link_in_time(
         sending = asyncio.create_task(link.send_text(LINE))
         await until(lambda: clock.waiters() >= 3)
         await clock.advance(31)
-        with anyio.fail_after(5), pytest.raises(LinkLost):
+        with anyio.fail_after(30), pytest.raises(LinkLost):
             await sending
 
 
@@ -337,7 +337,7 @@ async def test_texts_go_out_as_they_are(node: NodeSimulator, clock: ManualClock,
 async def test_sending_on_a_lost_link_says_so(node: NodeSimulator, clock: ManualClock, statistics: Statistics) -> None:
     async with radio_to(node, clock, statistics).connect() as link:
         await node.refuse()
-        with anyio.fail_after(5), pytest.raises(LinkLost):
+        with anyio.fail_after(30), pytest.raises(LinkLost):
             await anext(link.packets())
         with pytest.raises(LinkLost):
             await link.send_text(LINE)
@@ -373,7 +373,7 @@ async def test_made_up_senders_do_not_fill_the_memory(
 async def test_garden_line_travels_over_the_mesh_to_the_home_node(clock: ManualClock, statistics: Statistics) -> None:
     """Bridge, UART, Serial module, air, home node, real library: the bytes and the sender are the same at the end."""
     garden_node = KnownNode(number=GARDEN_NODE, long_name="Garden", short_name="GRDN")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with (
             SimulatedMesh(clock=clock, random=seeded_random(4)) as mesh,
             NodeSimulator(clock=clock, node=garden_node, mesh=mesh, uart=True) as garden,
@@ -396,7 +396,7 @@ async def test_a_host_of_one_node_is_heard_at_the_other_twice_on_a_repeating_mes
     clock: ManualClock, statistics: Statistics
 ) -> None:
     conditions = LinkConditions(duplication=1.0)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with (
             SimulatedMesh(clock=clock, random=seeded_random(4), conditions=conditions) as mesh,
             NodeSimulator(clock=clock, node=KnownNode(number=GARDEN_NODE), mesh=mesh) as garden,

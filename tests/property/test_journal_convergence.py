@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormjay.ground.sqlite import migrate
-from stormjay.weather import journal_rows
+from stormjay.weather import journal_keys, journal_rows
 from stormjay.weather.journal_heard import observation_of
 from stormjay.weather.journal_schema import FIRST_QUEUE, MIGRATIONS
 from stormjay.weather.journal_status import STATUS_COLUMNS, Observation, Thresholds
@@ -138,7 +138,7 @@ def contents(connection: sqlite3.Connection) -> dict[str, Any]:
     def rows(sql: str) -> list[tuple[Any, ...]]:
         return sorted((tuple(row) for row in connection.execute(sql)), key=repr)
 
-    values = ", ".join(journal_rows.TELEMETRY_VALUES)
+    values = ", ".join(journal_keys.TELEMETRY_CONTENT)
     status = ", ".join(STATUS_COLUMNS)
     return {
         "queue": rows(

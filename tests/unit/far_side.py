@@ -101,5 +101,5 @@ class running:  # noqa: N801 - reads as a word at its uses
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
-        with anyio.fail_after(10), suppress(asyncio.CancelledError):
+        with anyio.fail_after(30), suppress(asyncio.CancelledError):
             await self._task

@@ -172,6 +172,22 @@ def test_the_demonstrations_day_ends_now_and_keeps_its_time_of_day() -> None:
     )
 
 
+def test_the_demonstration_keeps_away_from_what_an_installation_has(tmp_path: Path) -> None:
+    (tmp_path / "stormjay.toml").write_text(
+        '[mqtt]\nurl = "mqtt://broker.invalid"\n[weather]\nallow_nodes = ["!0000beef"]\n'
+        '[weather.bridge]\nserials = ["ST-1"]\n[weather.delivery]\nenabled = true\napi_url = "https://far.invalid"\n'
+        'api_key = "k"\n[weather.destinations.club]\napi_url = "https://club.invalid"\napi_key = "k"\n'
+    )
+    own = settings(tmp_path, STORMJAY_WEB__HOST="127.0.0.2")
+    chain = demonstration.chain_settings(
+        own, garden="tcp://127.0.0.1:1", home="tcp://127.0.0.1:2", web_port=8421, udp_port=50223, speed=600
+    )
+    weather = chain.weather
+    assert (chain.mqtt.url, weather.destinations, weather.allow_nodes, weather.bridge.serials) == ("", {}, (), ())
+    assert weather.delivery.api_url == "http://127.0.0.2:8421"
+    assert chain.journal_file.parent == chain.store_file.parent == own.journal_file.parent / "demo"
+
+
 @pytest.mark.anyio
 async def test_the_store_is_called_what_the_settings_say(tmp_path: Path) -> None:
     async def names(**variables: str) -> list[Any]:

@@ -99,7 +99,7 @@ class Bench:
     async def running(self) -> AsyncIterator[None]:
         task = asyncio.create_task(self.bridge.run())
         try:
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 await self.bridge.listening.wait()
                 yield
         finally:
@@ -208,7 +208,7 @@ async def test_a_port_in_use_says_what_to_change() -> None:
         other = Bench(port=bench.bridge.address[1])
         with pytest.raises(SettingsError) as caught:
             await other.bridge.run()
-        assert "weather.bridge.port" in caught.value.next_step
+        assert "weather.bridge.udp_port" in caught.value.next_step
 
 
 @pytest.mark.anyio

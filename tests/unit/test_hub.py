@@ -116,7 +116,6 @@ def test_what_is_no_recording_is_said(tmp_path: Path, content: bytes | None) -> 
 @pytest.mark.anyio
 async def test_datagrams_are_sent_at_their_times() -> None:
     clock = ManualClock(NOW)
-    beats: list[float] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.settimeout(0)
@@ -127,18 +126,16 @@ async def test_datagrams_are_sent_at_their_times() -> None:
                 target="127.0.0.1",
                 port=listener.getsockname()[1],
                 clock=clock,
-                heartbeat=lambda: beats.append(clock.monotonic()),
             )
         )
         loop = asyncio.get_running_loop()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert await loop.sock_recv(listener, 10) == b"a"
             await clock.advance(11)
             assert not task.done()
             await clock.advance(1)
             assert await loop.sock_recv(listener, 10) == b"b"
             assert await task == 2
-        assert max(later - earlier for earlier, later in itertools.pairwise(beats)) <= 5
 
 
 @pytest.mark.anyio

@@ -46,6 +46,8 @@ def test_b1_a_node_id_comes_from_the_number(number: int, text: str | None) -> No
         (None, None, None),
         ("Meshtastic fans of 1234", "d4d9", "Meshtastic fans of 1234"),
         (7, ["x"], None),
+        ("Garden \ud800", None, "Garden ?"),
+        ("x" * 16_000, None, "x" * 64),
     ],
 )
 def test_b16_placeholder_names_count_as_none(long_name: object, short_name: object, name: str | None) -> None:
@@ -154,7 +156,11 @@ def test_everything_the_uplink_says_about_a_packet() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [{"rssi": "x", "snr": True, "hop_start": -1, "hops_away": 2, "channel": 1.5, "id": 2**40, "timestamp": None}]
+    "odd",
+    [
+        {"rssi": "x", "snr": True, "hop_start": -1, "hops_away": 2, "channel": 1.5, "id": 2**40, "timestamp": None},
+        {"rssi": 1e308, "snr": 10**400, "hop_start": 10**400, "hops_away": 0, "channel": 10**400, "id": 10**400},
+    ],
 )
 def test_odd_values_beside_the_payload_count_as_not_said(odd: dict[str, Any]) -> None:
     packet = uplink(message(**odd, sender=None))
@@ -180,6 +186,21 @@ def test_odd_values_beside_the_payload_count_as_not_said(odd: dict[str, Any]) ->
 def test_malformed_uplinks_have_a_reason(body: bytes, reason: str) -> None:
     with pytest.raises(MalformedUplinkError, match=reason):
         parse_uplink(TOPIC, body, received_at=NOW, names=NodeNames())
+
+
+def test_a_payload_as_deep_as_can_just_be_read_is_taken_or_malformed() -> None:
+    for depth in range(900, 1000):
+        body = b'{"from":5,"type":"text","payload":%b1%b}' % (b"[" * depth, b"]" * depth)
+        try:
+            assert parse_uplink(TOPIC, body, received_at=NOW, names=NodeNames()) is not None
+        except MalformedUplinkError as error:
+            assert str(error) == "not_json"  # noqa: PT017 - any other exception is the failure
+
+
+def test_telemetry_with_numbers_beyond_any_float_is_read() -> None:
+    packet = uplink(message(type="telemetry", payload={"battery_level": 10**400, "voltage": 4.1}))
+    assert packet is not None
+    assert packet.telemetry == {"environmentMetrics": {"voltage": 4.1}}
 
 
 def test_topics_that_carry_no_json_are_passed_over() -> None:

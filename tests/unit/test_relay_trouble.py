@@ -106,6 +106,20 @@ async def test_suspects_of_a_kill_run_one_at_a_time_and_others_wait() -> None:
     assert [note.ids for note in notes if note.ids] == [(1, 4)]
 
 
+async def test_a_suspect_that_came_through_is_not_to_blame_for_kills_while_it_waits() -> None:
+    bench = Bench()
+    bench.add("a")
+    bench.far.answer = lambda _: BUSY
+    bench.rows.work = Work(ids=(1,))
+    for _ in range(5):
+        async with running(bench.relay(MemoryOutbox(bench.rows, clock=bench.clock)).run()):
+            await bench.clock.advance(20)
+            left = bench.rows.work  # what a kill at this moment leaves behind
+        bench.rows.work = left
+    assert left == Work()
+    assert bench.states() == {"a": ("retry", 3)}, "tried when it was due, and never given up"
+
+
 class _Killed(BaseException):
     """Stands for the end of the process."""
 

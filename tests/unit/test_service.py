@@ -128,7 +128,7 @@ async def test_parts_end_in_the_order_given(clock: ManualClock) -> None:
     ended: list[str] = []
     workers = [Worker(name, ended) for name in ("source", "relay", "web")]
     running = service(clock, *(Part(worker.name, worker) for worker in workers))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         task = asyncio.create_task(running.run())
         for worker in workers:
             await worker.started.wait()
@@ -148,7 +148,7 @@ async def test_a_part_that_ends_stops_all_and_is_named(clock: ManualClock, error
     ended: list[str] = []
     bad = Failing(error)
     running = service(clock, Part("source", Worker("source", ended)), Part("relay", bad))
-    with anyio.fail_after(10), capture_logs() as logs:
+    with anyio.fail_after(30), capture_logs() as logs:
         task = asyncio.create_task(running.run())
         await turns()
         bad.go.set()
@@ -166,7 +166,7 @@ async def test_a_part_that_does_not_end_in_its_time_is_left_behind(clock: Manual
     stubborn = Stubborn()
     web = Worker("web", ended)
     running = service(clock, Part("relay", stubborn, 5.0), Part("web", web), abandoned=abandoned)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         task = asyncio.create_task(running.run())
         await stubborn.started.wait()
         await web.started.wait()
@@ -187,7 +187,7 @@ async def test_a_signal_stops_in_order_and_a_second_one_at_once(clock: ManualClo
     abandoned: list[int] = []
     stubborn = Stubborn()
     running = service(clock, Part("relay", stubborn), abandoned=abandoned)
-    with anyio.fail_after(10), capture_logs() as logs:
+    with anyio.fail_after(30), capture_logs() as logs:
         task = asyncio.create_task(running.run())
         await stubborn.started.wait()
         os.kill(os.getpid(), number)
@@ -208,7 +208,7 @@ async def test_systemd_hears_ready_only_when_ready_then_stopping(clock: ManualCl
 
     notifier = Notifier.from_environment({"NOTIFY_SOCKET": ear[1]})
     running = service(clock, Part("web", Worker("web", [])), notifier=notifier, ready=ready)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         task = asyncio.create_task(running.run())
         await turns()
         assert not any("READY=1" in message for message in ear[0].heard())
@@ -230,7 +230,7 @@ async def test_the_watchdog_starves_when_a_loop_hangs_and_is_fed_again(
         {"NOTIFY_SOCKET": ear[1], "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "7"}, process_id=7
     )
     running = service(clock, Part("relay", Worker("relay", [])), notifier=notifier, heartbeats=heartbeats)
-    with anyio.fail_after(10), capture_logs() as logs:
+    with anyio.fail_after(30), capture_logs() as logs:
         task = asyncio.create_task(running.run())
         await turns()
         assert ear[0].heard().count("WATCHDOG=1") == 1
@@ -262,7 +262,7 @@ async def test_a_broken_status_ends_the_service_rather_than_the_watchdog_silentl
         status=broken,
         abandon=lambda _code: None,
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         assert await running.run() == EXIT_CRASHED
     assert running.failed_part == "service.watchdog"
 

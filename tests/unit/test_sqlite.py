@@ -133,6 +133,37 @@ async def test_a_damaged_file_is_set_aside_whole_and_told(tmp_path: Path, damage
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("fate", ["removed", "replaced"])
+async def test_nothing_counts_as_stored_in_a_file_that_is_no_longer_there(tmp_path: Path, fate: str) -> None:
+    path = tmp_path / "a.db"
+    database = await opened(path)
+    await database.write(insert("kept"))
+    if fate == "removed":
+        await asyncio.to_thread(path.unlink)
+    else:
+        await asyncio.to_thread((tmp_path / "other").write_bytes, b"")
+        await asyncio.to_thread((tmp_path / "other").replace, path)
+    with pytest.raises(StoreDamaged, match="removed or replaced"):
+        await database.write(insert("lost"))
+    assert not database.is_in_place
+    await database.close()
+
+
+@pytest.mark.anyio
+async def test_a_file_that_is_damaged_while_open_says_so_to_readers(tmp_path: Path) -> None:
+    database = await opened(tmp_path / "a.db")
+
+    def damaged(_: sqlite3.Connection) -> None:
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+
+    with pytest.raises(StoreDamaged, match="malformed"):
+        await database.read(damaged)
+    await database.close()
+
+
+@pytest.mark.anyio
 async def test_a_file_of_a_newer_program_is_refused_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     with sqlite3.connect(path) as connection:

@@ -47,7 +47,7 @@ async def test_newest_values_in_base_units_of_a_bounded_number_of_stations(
     part = StationMetrics(journal.database, statistics=statistics, announcer=announcer)
     task = asyncio.create_task(part.run())
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while announcer.listeners == 0:  # noqa: ASYNC110 - the part sets no event when it listens
                 await asyncio.sleep(0)
             await journal.capture(packet("!00000001", 0, t=3.0))

@@ -109,7 +109,7 @@ def forgive_closed_sockets() -> None:
     loop.set_exception_handler(handler)
 
 
-async def within(waiting: Awaitable[None], seconds: float = 20) -> None:
+async def within(waiting: Awaitable[None], seconds: float = 60) -> None:
     with anyio.fail_after(seconds):
         await waiting
 
@@ -182,11 +182,9 @@ async def test_when_home_assistant_comes_up_discovery_is_sent_again_after_a_rand
         async with running(part), listener(broker) as ears:
             await within(ears.until(lambda: CONFIG in ears.newest))
             sent = len([topic for topic, _ in ears.all if topic == CONFIG])
-            sleepers = clock.waiters()
             await ears.client.publish("homeassistant/status", "online", qos=1)
-            with anyio.fail_after(20):
-                while clock.waiters() <= sleepers:  # noqa: ASYNC110 - the broker sets no event here
-                    await asyncio.sleep(0)
+            for _ in range(20):  # as many answers of the broker later nothing has come, for the clock stands still
+                await ears.client.publish("homeassistant/elsewhere", "x", qos=1)
             assert len([topic for topic, _ in ears.all if topic == CONFIG]) == sent
             await clock.advance(8)
             await within(ears.until(lambda: len([topic for topic, _ in ears.all if topic == CONFIG]) > sent))

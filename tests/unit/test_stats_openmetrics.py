@@ -48,6 +48,7 @@ def test_prometheus_text_only_for_who_asks_for_it_alone() -> None:
     assert content_type.startswith("text/plain; version=0.0.4")
     names = {sample.name for family in prometheus_families(body.decode()) for sample in family.samples}
     assert "stormjay_weather_received_total" in names
+    assert metrics.render("text/html,application/xhtml+xml,*/*;q=0.8")[0].startswith("text/plain")  # not a download
     both = metrics.render("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3")
     assert both[0].startswith("application/openmetrics-text")
 

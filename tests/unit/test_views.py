@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -25,12 +26,14 @@ EARLY = us("2026-01-05T12:00:00Z")
 ZURICH = Site(name="Garden", elevation_m=408, time_zone="Europe/Zurich")
 TARGETS = (Target(name="api", table="aws_delivery_queue"),)
 
+FRESH = 900.0
+
 
 def test_now_is_the_newest_by_source_time_not_by_arrival() -> None:
     journal = empty_journal()
     store(journal, NOON - MINUTE, temp_c=20.5)
     store(journal, NOON - 9 * MINUTE, temp_c=3.0)
-    found = views.now(journal, STATION, ZURICH, NOON, RainLedger())
+    found = views.now(journal, STATION, ZURICH, NOON, RainLedger(), FRESH)
     assert found.reading is not None
     assert found.reading.values["air_temp_c"] == 20.5
     assert found.reading.age_seconds == 60
@@ -43,7 +46,7 @@ def test_now_is_the_newest_by_source_time_not_by_arrival() -> None:
 def test_what_needs_an_elevation_is_not_shown_without() -> None:
     journal = empty_journal()
     store(journal, NOON)
-    found = views.now(journal, STATION, Site(), NOON, RainLedger())
+    found = views.now(journal, STATION, Site(), NOON, RainLedger(), FRESH)
     assert found.derived is not None
     assert found.derived.sea_level_pressure_hpa is None
     assert found.derived.altimeter_setting_hpa is None
@@ -53,7 +56,7 @@ def test_what_needs_an_elevation_is_not_shown_without() -> None:
 def test_a_clock_that_runs_ahead_is_said() -> None:
     journal = empty_journal()
     store(journal, NOON + 2 * HOUR, received_us=NOON)
-    found = views.now(journal, STATION, ZURICH, NOON, RainLedger())
+    found = views.now(journal, STATION, ZURICH, NOON, RainLedger(), FRESH)
     assert found.reading is not None
     assert found.reading.clock_ahead_seconds == 7200
     assert found.reading.age_seconds == -7200
@@ -72,15 +75,27 @@ def test_a_second_spelling_of_an_instant_counts_once() -> None:
     journal = empty_journal()
     first = store(journal, NOON, rain_mm=1.0)
     store(journal, NOON, rain_mm=1.0, source_ts_utc=f"{NOON // 1_000_000}.0", source_double_of=first)
-    found = views.day(journal, STATION, Site(), NOON, NOON)
+    found = views.day(journal, STATION, Site(), NOON, NOON, FRESH)
     assert found.readings == 1
     assert found.rain.amount_mm == 1.0
 
 
+def test_local_days_follow_the_stations_clock_over_its_changes() -> None:
+    zone = ZoneInfo("America/New_York")
+    spring, autumn = (views.local_day(us(text), zone) for text in ("2026-03-08T12:00:00Z", "2026-11-01T12:00:00Z"))
+    assert spring.end_us - spring.start_us == 23 * HOUR
+    assert autumn.end_us - autumn.start_us == 25 * HOUR
+    assert spring.start_us == us("2026-03-08T05:00:00Z")
+    assert views.local_day(us("2026-03-08T04:59:00Z"), zone).date == "2026-03-07"
+    beirut = ZoneInfo("Asia/Beirut")  # its clocks jump over midnight in spring
+    jumped = views.local_day(us("2022-03-27T12:00:00Z"), beirut)
+    assert jumped.start_us == views.local_day(us("2022-03-26T12:00:00Z"), beirut).end_us == us("2022-03-26T22:00:00Z")
+
+
 def test_unknown_station_is_said() -> None:
     with pytest.raises(NotFound):
-        views.now(empty_journal(), "!00000000", Site(), NOON, RainLedger())
-    assert views.now(empty_journal(), STATION, ZURICH, NOON, RainLedger()).reading is None
+        views.now(empty_journal(), "!00000000", Site(), NOON, RainLedger(), FRESH)
+    assert views.now(empty_journal(), STATION, ZURICH, NOON, RainLedger(), FRESH).reading is None
 
 
 def test_stations_the_most_recent_first() -> None:
@@ -96,7 +111,7 @@ def test_day_has_lowest_and_highest_with_the_earliest_time() -> None:
     journal = empty_journal()
     for hour, temp_c in ((0, 9.0), (3, 5.0), (4, 5.0), (14, 25.0), (15, 25.0)):
         store(journal, us("2026-08-06T00:30:00Z") + hour * HOUR, temp_c=temp_c, wind_gust_ms=float(hour))
-    found = views.day(journal, STATION, Site(), NOON, NOON + 6 * HOUR)
+    found = views.day(journal, STATION, Site(), NOON, NOON + 6 * HOUR, FRESH)
     temperature = found.extremes["air_temp_c"]
     assert (temperature.lowest.value, temperature.lowest.at_utc) == (5.0, "2026-08-06T03:30:00.000000Z")
     assert (temperature.highest.value, temperature.highest.at_utc) == (25.0, "2026-08-06T14:30:00.000000Z")
@@ -109,10 +124,10 @@ def test_the_day_is_the_stations_own() -> None:
     store(journal, us("2026-08-05T22:30:00Z"), temp_c=1.0)  # 00:30 on the sixth in Zurich
     store(journal, us("2026-08-05T22:00:00Z"), temp_c=99.0)  # the last minute of the fifth
     store(journal, us("2026-08-06T11:00:00Z"), temp_c=20.0)
-    local = views.day(journal, STATION, ZURICH, NOON, NOON)
+    local = views.day(journal, STATION, ZURICH, NOON, NOON, FRESH)
     assert (local.date, local.readings, local.extremes["air_temp_c"].lowest.value) == ("2026-08-06", 2, 1.0)
     assert local.start_utc == "2026-08-05T22:00:00.000000Z"
-    assert views.day(journal, STATION, Site(), NOON, NOON).readings == 1
+    assert views.day(journal, STATION, Site(), NOON, NOON, FRESH).readings == 1
 
 
 @pytest.mark.parametrize(("moment", "hours"), [("2026-03-29T12:00:00Z", 23), ("2026-10-25T12:00:00Z", 25)])
@@ -146,9 +161,9 @@ def test_a_day_without_gaps_is_no_lower_bound_while_the_station_is_in_time() -> 
     for minute in range(1, 721):
         store(journal, NOON - (720 - minute) * MINUTE, status=None, rain_mm=0.01)
     late = NOON + 5 * MINUTE
-    assert not views.day(journal, STATION, Site(), NOON, late).rain.lower_bound
-    assert not views.now(journal, STATION, Site(), late, RainLedger()).rain.today.lower_bound
-    assert views.now(journal, STATION, Site(), NOON + HOUR, RainLedger()).rain.today.lower_bound
+    assert not views.day(journal, STATION, Site(), NOON, late, FRESH).rain.lower_bound
+    assert not views.now(journal, STATION, Site(), late, RainLedger(), FRESH).rain.today.lower_bound
+    assert views.now(journal, STATION, Site(), NOON + HOUR, RainLedger(), FRESH).rain.today.lower_bound
 
 
 def test_kept_rain_sums_follow_late_rows_and_retention() -> None:
@@ -197,12 +212,12 @@ def everything(rows: list[dict[str, Any]]) -> bytes:
     site, kept = ZURICH, RainLedger()
     fields = [field for field in FIELDS if field.cloud in views_series.DEFAULT_FIELDS]
     span = (EARLY - 2 * DAY, EARLY + 2 * DAY)
-    now = views.now(journal, STATION, site, EARLY, kept)
+    now = views.now(journal, STATION, site, EARLY, kept, FRESH)
     found = [
         now
         if now.reading is None
         else msgspec.structs.replace(now, reading=msgspec.structs.replace(now.reading, id=0)),
-        views.day(journal, STATION, site, EARLY, EARLY),
+        views.day(journal, STATION, site, EARLY, EARLY, FRESH),
         views_series.series(journal, STATION, fields, *span),
         views_series.series(journal, STATION, fields, *span, max_points=20),
         views_series.rose(journal, STATION, *span),
@@ -235,8 +250,8 @@ def test_the_identity_index_serves_the_views() -> None:
     for minute in range(30):
         store(journal, NOON - minute * MINUTE)
     views.stations(asking, {}, NOON)
-    views.now(asking, STATION, ZURICH, NOON, RainLedger())
-    views.day(asking, STATION, ZURICH, NOON, NOON)
+    views.now(asking, STATION, ZURICH, NOON, RainLedger(), FRESH)
+    views.day(asking, STATION, ZURICH, NOON, NOON, FRESH)
     views_series.series(asking, STATION, [FIELDS[0], FIELDS[4]], NOON - DAY, NOON, max_points=20)
     views_series.rose(asking, STATION, NOON - DAY, NOON)
     views_link.link(asking, STATION, NOON - DAY, NOON)

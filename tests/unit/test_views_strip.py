@@ -12,7 +12,7 @@ from stormjay.errors import NotFound
 from stormjay.ground.timestamps import format_us
 from stormjay.weather.journal_status import Thresholds
 from stormjay.weather.views import Site
-from stormjay.weather.views_link import condition, link, link_quality, loss_estimate
+from stormjay.weather.views_link import condition, link, link_quality
 from stormjay.weather.views_packet import at_minute, packet, recent
 from stormjay.weather.views_strip import StripLine, StripRun, Target, covered_cells, strip
 
@@ -148,23 +148,6 @@ def test_every_kind_of_packet_opens() -> None:
 def test_packets_that_are_not_there(kind: str, number: int) -> None:
     with pytest.raises(NotFound):
         packet(empty_journal(), kind, number, [API])
-
-
-@pytest.mark.parametrize(
-    ("numbers", "heard", "lost", "restarts"),
-    [
-        ([], 0, 0, 0),
-        ([5, 6, 7], 3, 0, 0),
-        ([5, 9], 2, 3, 0),
-        ([5, 7, 6], 3, 0, 0),  # late, not lost
-        ([500, 501, 1, 2], 4, 0, 1),  # the sender started again (fault B28)
-        ([3, 4, 1, 3, 4], 5, 1, 1),  # soon after a start it starts again: a number comes twice
-        ([7, 10**9, 8], 3, 0, 2),  # a number from nowhere is no loss of a billion
-    ],
-)
-def test_losses_by_message_number(numbers: list[int], heard: int, lost: int, restarts: int) -> None:
-    found = loss_estimate(numbers)
-    assert (found.heard, found.lost, found.restarts) == (heard, lost, restarts)
 
 
 def test_link_gathers_what_the_radio_said() -> None:

@@ -92,7 +92,7 @@ class FakeSink:
         self.devices[device.device_id] = device
 
     async def until(self, **wanted: object) -> dict[str, Any]:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while any(self.newest.get(STATE, {}).get(name) != value for name, value in wanted.items()):
                 self.changed.clear()
                 await self.changed.wait()
@@ -141,7 +141,7 @@ async def home(folder: Path) -> AsyncIterator[Home]:
     )
     task = asyncio.create_task(part.run())
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while announcer.listeners == 0:  # noqa: ASYNC110 - the part sets no event when it listens
                 await asyncio.sleep(0)
         yield made
@@ -184,7 +184,7 @@ async def test_a_station_that_falls_silent_becomes_unavailable_by_the_clock(tmp_
     async with home(tmp_path) as there:
         await there.hear(0, 1)
         await there.sink.until(state="online")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while there.sink.newest[AVAILABILITY] != "offline":
                 there.sink.changed.clear()
                 await there.clock.advance(600)
@@ -216,7 +216,7 @@ async def test_state_and_discovery_arrive_at_a_real_broker(tmp_path: Path) -> No
         wanted = {STATE, AVAILABILITY, "homeassistant/device/stormjay_5c32d4d9/config"}
         found: dict[str, bytes] = {}
         try:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 async with aiomqtt.Client("127.0.0.1", broker.port) as client:
                     await client.subscribe("#", qos=1)
                     async for message in client.messages:

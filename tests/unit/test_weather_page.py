@@ -238,7 +238,7 @@ async def test_past_days_are_summed_before_anybody_asks(data_dir: Path) -> None:
     await database.write(an_hour)
     reader = JournalReader(database, {}, (), PageSettings(), clock)
     warming = asyncio.create_task(reader.run())
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not clock.waiters():
             await anyio.lowlevel.checkpoint()
     assert {station for station, _ in reader._rain._kept} == {STATION, "!0000beef"}

@@ -43,7 +43,7 @@ class Reader:
         self.sent.put_nowait(message)
 
     async def next(self) -> Any:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             return await self.sent.get()
 
     async def chunk(self) -> str:
@@ -65,7 +65,7 @@ async def opened(
         yield reader, task
     finally:
         reader.gone.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await task
 
 
@@ -105,7 +105,7 @@ async def test_a_stream_ends_when_its_reader_goes() -> None:
     streams, announcer, _, _ = made()
     async with opened(streams) as (reader, task):
         reader.gone.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await task
         assert announcer.listeners == 0
 
@@ -114,11 +114,11 @@ async def test_all_streams_end_when_the_service_stops_and_later_ones_at_once() -
     streams, _, _, _ = made()
     async with opened(streams) as (reader, task):
         streams.close()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await task
         assert (await reader.next())["more_body"] is False
     late = Reader()
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         await streams.run(frozenset(), late.receive, late.send)
 
 
@@ -174,5 +174,5 @@ async def test_the_route_streams_inside_the_application_and_needs_the_scope_read
             announcer.announce("delivery", delivered=3)
             assert await reader.chunk() == 'event: delivery\ndata: {"delivered":3}\n\n'
             app.streams.close()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             await task

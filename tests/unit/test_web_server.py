@@ -43,7 +43,7 @@ async def test_it_serves_until_cancelled_and_ends_event_streams_at_once() -> Non
         started.set()
 
     task = asyncio.create_task(serve(made(announcer), WebSettings(port=0), on_started=on_started))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await started.wait()
         async with httpx.AsyncClient(base_url=urls[0]) as client:
             health = await client.get("/healthz")

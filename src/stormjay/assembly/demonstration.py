@@ -31,11 +31,13 @@ from stormjay.errors import SettingsError
 from stormjay.ground.clock import Clock, seeded_random
 from stormjay.ground.web.server import bind
 from stormjay.settings import Settings
-from stormjay.settings_table import Station
+from stormjay.settings_table import Mqtt, Station, Weather
 from stormjay.weather import hub
 from stormjay.weather.radio.simulated_mesh import LinkConditions, SimulatedMesh
 
 RECORDING = Path(__file__).parents[3] / "recordings" / "weather" / "tempest_obs_st_from_midc.ndjson.gz"
+FOLDER = "demo"
+"""Under ``data_dir``."""
 DAY_SECONDS = 86_400
 GARDEN_NODE, HOME_NODE = 0x5C32D4D9, 0x7EA0B1C2
 GARDEN_ID = f"!{GARDEN_NODE:08x}"
@@ -104,7 +106,7 @@ async def demo(settings: Settings, *, speed: float) -> int:
     udp_port = _checked_udp_port(settings.weather.bridge.udp_port)
     garden_node = KnownNode(number=GARDEN_NODE, long_name="Demo garden", short_name="GRDN")
     home_node = KnownNode(number=HOME_NODE, long_name="Demo home", short_name="HOME")
-    console = Console(stderr=True)
+    console = Console(stderr=True, soft_wrap=True)
     async with AsyncExitStack() as stack:
         mesh = await stack.enter_async_context(
             SimulatedMesh(clock=common.clock, random=seeded_random(1), conditions=AIR)
@@ -124,14 +126,17 @@ async def demo(settings: Settings, *, speed: float) -> int:
 def chain_settings(
     settings: Settings, *, garden: str, home: str, web_port: int, udp_port: int, speed: float
 ) -> Settings:
-    """Return the settings of the whole chain: everything on, wired to itself, the bridge's pauses as much shorter."""
-    own, secret = settings.weather, secrets.token_urlsafe(24)
+    """Return the settings of the whole chain: everything on, wired to itself, the bridge's pauses as much shorter.
+
+    Nothing of an installation's own is taken over or touched: its broker and its destinations must not get the
+    recorded day, its files and its bridge's state must not be mixed with it, and its limits must not refuse it.
+    """
+    own, secret = Weather(), secrets.token_urlsafe(24)
     replace = msgspec.structs.replace
     host = "127.0.0.1" if settings.web.host in ("0.0.0.0", "::", "") else settings.web.host  # noqa: S104 - compared
     weather = replace(
         own,
-        database="demo-weatherstation.db",
-        stations={GARDEN_ID: STATION, **own.stations},
+        stations={GARDEN_ID: STATION},
         bridge=replace(
             own.bridge,
             enabled=True,
@@ -148,9 +153,10 @@ def chain_settings(
             api_url=f"http://{f'[{host}]' if ':' in host else host}:{web_port}",
             api_key=secret,
         ),
-        cloud=replace(own.cloud, enabled=True, database="demo-store.db", api_shared_secret=secret),
+        cloud=replace(own.cloud, enabled=True, api_shared_secret=secret),
     )
-    return replace(settings, web=replace(settings.web, port=web_port), weather=weather)
+    web = replace(settings.web, port=web_port)
+    return replace(settings, data_dir=str(settings.file(FOLDER)), web=web, mqtt=Mqtt(), weather=weather)
 
 
 def _free_port() -> int:

@@ -88,7 +88,6 @@ def stations(settings: Settings) -> dict[str, Station]:
                 time_zone=own.time_zone or None,
                 latitude=own.latitude,
                 longitude=own.longitude,
-                key=own.key or None,
             )
         )
         for node, own in settings.weather.stations.items()
@@ -273,8 +272,7 @@ def bridge(settings: Settings, common: Common) -> GardenBridge:
     )
     # A node in a garden may hear nobody for hours: silence is no fault of its link.
     output = radio_at(own.output, common, RadioOptions(watchdog_enabled=False))
-    beat = common.heartbeats.register("weather.bridge")
-    return GardenBridge(built, output, common.clock, common.statistics, beat)
+    return GardenBridge(built, output, common.clock, common.statistics, common.heartbeats.register("weather.bridge"))
 
 
 def listener(settings: Settings, journal: Journal, common: Common) -> Listener:
@@ -332,8 +330,7 @@ async def open_cloud(settings: Settings, common: Common) -> AsyncIterator[Cloud]
     spec = TableSpec(own.table_name, columns=TABLE.columns)
     database = await Database.open(settings.store_file, [], clock=common.clock)
     try:
-        # Not a migration: the table is called what the settings say today.
-        await database.write(lambda connection: create_table(connection, spec))
+        await database.write(lambda connection: create_table(connection, spec))  # no migration: its name is a setting
         common.health.add("store", lambda: file_check(database))
         observations = Observations(
             SqliteKeyedStore(database, spec),
@@ -376,13 +373,13 @@ def tokens(settings: Settings, clock: Clock) -> Tokens:
 
 
 def web_settings(settings: Settings) -> WebSettings:
-    """Return how the web listens; the seeds' paths keep their own CORS setting where the cloud side is served."""
-    own, cloud = settings.web, settings.weather.cloud
+    """Return how the web listens; the only paths with CORS headers are the seeds', which the cloud side serves."""
+    own = settings.web
     return WebSettings(
         host=own.host,
         port=own.port,
         body_bytes_max=own.max_body_bytes,
-        cors_allow_origin=cloud.allowed_cors_origin if cloud.enabled else own.cors_origin,
+        cors_allow_origin=settings.weather.cloud.allowed_cors_origin,
     )
 
 
@@ -433,6 +430,8 @@ def write_garden(settings: Settings, folder: Path) -> list[Path]:
 
 def file_check(database: Database) -> tuple[bool, str, bool]:
     """Say whether a file is the one that was there before; a damaged one was set aside and capture goes on."""
+    if not database.is_in_place:
+        return False, f"{database.path.name} was removed or replaced while in use; restart to go on with another", True
     if database.set_aside is None:
         return True, f"{database.path.name} is sound", True
     return False, f"{database.path.name} was damaged and lies at {database.set_aside}; a new one was begun", False

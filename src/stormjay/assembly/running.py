@@ -22,6 +22,7 @@ import stormjay
 from stormjay.assembly import parts as built
 from stormjay.assembly.parts import Common
 from stormjay.ground.announcer import Announcer
+from stormjay.ground.outbox.report import FAILED, OLDEST_AGE, WAITING
 from stormjay.ground.service import Part, Runnable, Service
 from stormjay.ground.stats.components import service_device
 from stormjay.ground.stats.openmetrics import Metrics
@@ -194,11 +195,7 @@ async def _add_sources(plan: Plan) -> None:
         plan.add("weather.listener", listener)
     if plan.runs("weather.retention", enabled=own.retention.enabled):
         retention = built.retention(plan.settings, await plan.opened_journal(), common)
-        plan.add("weather.retention", Loop(partial(retention.run, _no_heartbeat)))
-
-
-def _no_heartbeat() -> None:
-    """Feed nothing: it works once a day, and its writes are bounded by the journal's."""
+        plan.add("weather.retention", Loop(retention.run))
 
 
 async def _add_far_sides(plan: Plan) -> None:
@@ -207,8 +204,14 @@ async def _add_far_sides(plan: Plan) -> None:
         journal = await plan.opened_journal()
         for name, delivery in (await built.deliveries(plan.settings, journal, common)).items():
             common.health.add(f"delivery {name}", partial(_delivery_check, delivery))
-            common.health.add_section(f"delivery {name}", partial(_delivery_section, delivery))
+            common.health.add_section(f"delivery {name}", partial(_delivery_section, delivery, common.statistics))
             plan.add(f"weather.delivery.{name}", delivery)
+    elif own.destinations and not plan.wanted:
+        log.warning(
+            "delivery.destinations_not_served",
+            destinations=list(own.destinations),
+            next_step="set weather.delivery.enabled, or run weather.delivery in a process of its own",
+        )
     if plan.settings.mqtt.url and (plan.journal is not None or not plan.wanted):
         sink = built.mqtt_sink(plan.settings, common)
         sink.announce(service_device(common.statistics, plan.settings.mqtt.base_topic, version=stormjay.__version__))
@@ -339,8 +342,15 @@ def _delivery_check(delivery: Delivery) -> tuple[bool, str, bool]:
     return True, f"{status.destination} is reached or has not been needed", False
 
 
-def _delivery_section(delivery: Delivery) -> object:
-    return msgspec.to_builtins(delivery.relay.status())
+def _delivery_section(delivery: Delivery, statistics: Statistics) -> object:
+    status = delivery.relay.status()
+    place = status.destination
+    return {
+        **msgspec.to_builtins(status),
+        "waiting": int(statistics.value(WAITING, destination=place)),
+        "failed": int(statistics.value(FAILED, destination=place)),
+        "oldest_age_seconds": round(statistics.value(OLDEST_AGE, destination=place)),
+    }
 
 
 def _line(statistics: Statistics) -> str:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import queue
 import sqlite3
 import threading
@@ -23,8 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
-from stormjay.errors import StoreDamaged, StoreInUse, StoreUnavailable
+from stormjay.errors import StoreDamaged, StoreUnavailable
 from stormjay.ground.clock import Clock
+from stormjay.ground.file_lock import identity, take_lock
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -75,6 +74,7 @@ class Database:
         """Commits made so far; with the number of writes it tells how well grouping works."""
         self._lock = lock
         self._synchronous = synchronous
+        self._identity = identity(path)
         # unbounded: every job has a caller that waits for its commit, so it holds no more than there are callers
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
@@ -108,7 +108,7 @@ class Database:
             StoreDamaged: The file was made by a newer program.
             StoreUnavailable: The folder or file cannot be written.
         """
-        lock = _take_lock(path) if owner else None
+        lock = take_lock(path) if owner else None
         try:
             set_aside = await asyncio.to_thread(_prepare, path, migrations, clock, synchronous, owner=owner)
         except BaseException:
@@ -119,6 +119,11 @@ class Database:
         database._writer.start()
         return database
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the open file is still the one under its path; one that was removed or replaced keeps nothing."""
+        return self._identity is not None and identity(self.path) == self._identity
+
     async def write(self, work: Work[T]) -> T:
         """Run ``work`` on the write connection; return its result after the commit that holds it.
 
@@ -126,7 +131,7 @@ class Database:
 
         Raises:
             StoreUnavailable: Nothing of the group was stored (full, I/O error, too many waiting, closed).
-            StoreDamaged: The file turned out to be damaged.
+            StoreDamaged: The file turned out to be damaged, or was removed or replaced while it was open.
             Exception: Whatever ``work`` raised; its own changes were undone, those of others in the group were not.
         """
         if self._closed:
@@ -143,6 +148,7 @@ class Database:
 
         Raises:
             StoreUnavailable: The database is closed or cannot be read.
+            StoreDamaged: What was to be read is damaged.
         """
         if self._closed:
             raise StoreUnavailable(f"{self.path.name} is closed")
@@ -151,6 +157,10 @@ class Database:
             return await loop.run_in_executor(self._readers, self._read, work)
         except sqlite3.OperationalError as error:
             raise StoreUnavailable(f"cannot read {self.path.name}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            if (error.sqlite_errorcode & 0xFF) not in _DAMAGE:
+                raise
+            raise _as_ours(error, self.path) from error
 
     async def close(self) -> None:
         """Commit what waits, end the threads and give the lock back. Closing twice is harmless."""
@@ -208,10 +218,12 @@ class Database:
                 _run_in_savepoint(connection, job)
             connection.execute("COMMIT")
             self.commits += 1
-        except sqlite3.Error as error:
+            if not self.is_in_place:  # looked at after the commit: it went into a file that nobody will find again
+                raise _displaced(self.path)
+        except (sqlite3.Error, StoreDamaged) as error:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-            failure = _as_ours(error, self.path)
+            failure = _as_ours(error, self.path) if isinstance(error, sqlite3.Error) else error
             for job in group:
                 job.error = failure
         by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
@@ -247,6 +259,13 @@ def _run_in_savepoint(connection: sqlite3.Connection, job: _Job) -> None:
     connection.execute("RELEASE item")
 
 
+def _displaced(path: Path) -> StoreDamaged:
+    return StoreDamaged(
+        f"{path} was removed or replaced while it was in use",
+        next_step="restart: what came in meanwhile is taken into the file that is there then, or into a new one",
+    )
+
+
 def _as_ours(error: sqlite3.Error, path: Path) -> StoreUnavailable | StoreDamaged:
     if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE:
         return StoreDamaged(
@@ -270,30 +289,6 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _take_lock(path: Path) -> IO[str]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.with_name(path.name + ".lock").open("a+", encoding="utf-8")
-    except OSError as error:
-        raise StoreUnavailable(
-            f"cannot write beside {path}: {error}", next_step="check that data_dir exists and is writable"
-        ) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.seek(0)
-        holder = handle.read().strip() or "unknown"
-        handle.close()
-        raise StoreInUse(
-            f"{path} is in use by process {holder}",
-            next_step="stop the other stormjay, or give this one its own STORMJAY_DATA_DIR",
-        ) from error
-    handle.truncate(0)
-    handle.write(str(os.getpid()))
-    handle.flush()
-    return handle
 
 
 def _prepare(

@@ -19,6 +19,7 @@ from stormjay.errors import LinkLost, Refused, SettingsError
 from stormjay.ground.backoff import Backoff
 from stormjay.ground.clock import Clock, seeded_random
 from stormjay.ground.stats.port import Metric, Statistics
+from stormjay.ground.whole_files import write_whole
 from stormjay.weather import bridge_state
 from stormjay.weather.bridge_core import Bridge
 from stormjay.weather.bridge_settings import BridgeSettings, core_of
@@ -156,7 +157,7 @@ class GardenBridge:
             raise SettingsError(
                 "bridge_port_unusable",
                 f"UDP port {port} on {host} cannot be opened: {error.strerror or error}",
-                next_step="another program may use it: change weather.bridge.port or weather.bridge.host",
+                next_step="another program may use it: change weather.bridge.udp_port or weather.bridge.udp_host",
             ) from error
         self.address = opened.getsockname()[:2]
         return opened
@@ -247,7 +248,7 @@ class GardenBridge:
         async with self._saving:
             if data == self._saved:
                 return
-            writing = asyncio.ensure_future(asyncio.to_thread(bridge_state.write_whole, path, data))
+            writing = asyncio.ensure_future(asyncio.to_thread(write_whole, path, data))
             try:
                 await asyncio.shield(writing)
             except asyncio.CancelledError:

@@ -7,7 +7,6 @@ the home side knows it as the same reading. Survives: power cut, kill. A file th
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
@@ -73,22 +72,3 @@ def restore(bridge: Bridge, path: Path) -> bool:
         seen=state.seen,
     )
     return True
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write the file whole or not at all, and have it on the disk on return.
-
-    Raises:
-        OSError: Disk full, no permission, no folder.
-    """
-    neighbour = path.with_name(path.name + ".new")
-    with neighbour.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    neighbour.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -73,7 +73,7 @@ async def latest(
     def work(connection: sqlite3.Connection) -> dict[str, Any]:
         node = _station(connection, station, sites, now_us)
         site = sites.get(node, Site())
-        now = views.now(connection, node, site, now_us, RainLedger())
+        now = views.now(connection, node, site, now_us, RainLedger(), thresholds.stale_after_seconds)
         condition = views_link.condition(connection, node, now_us, thresholds)
         answer: dict[str, Any] = msgspec.to_builtins(now)
         answer["condition"] = msgspec.to_builtins(condition)

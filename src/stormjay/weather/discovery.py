@@ -16,6 +16,7 @@ import msgspec
 
 from stormjay.ground.stats.homeassistant import OFFLINE, ONLINE, Device, Entity, safe_id
 from stormjay.weather.fields import FIELDS, Field
+from stormjay.weather.journal_status import STATES
 from stormjay.weather.views import DayView, NowView, Site
 from stormjay.weather.views_link import ConditionView
 
@@ -24,7 +25,6 @@ PERIODS_SECONDS = (60, 120, 300, 600, 900, 1800, 3600, 7200)
 _TOTALS = frozenset({"total", "total_increasing"})
 _QUIET = frozenset({"wind_sample_interval_s", "report_interval_min", "precipitation_analysis_type"})
 """Values that tell of the station's way of working rather than of the weather."""
-_STATES = ("online", "stale", "low_battery", "offline")
 
 
 class Derived(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ _DIAGNOSTICS = (
         state_class="measurement", entity_category="diagnostic", icon="mdi:transit-connection-variant",
     ),
     Entity(
-        key="state", name="State", value_template="{{ value_json.state }}", device_class="enum", options=_STATES,
+        key="state", name="State", value_template="{{ value_json.state }}", device_class="enum", options=STATES,
         entity_category="diagnostic",
     ),
     Entity(

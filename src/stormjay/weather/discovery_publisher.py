@@ -141,10 +141,11 @@ class WeatherMqtt:
         settings = self._settings
         site = settings.sites.get(station, Site())
         now_us = timestamps.from_datetime(self._clock.now())
-        now = views.now(connection, station, site, now_us, self._rain)
+        fresh = settings.thresholds.stale_after_seconds
+        now = views.now(connection, station, site, now_us, self._rain, fresh)
         if now.reading is None:
             raise NotFound("no_reading", f"{station} has sent no weather")
-        day = views.day(connection, station, site, now_us, now_us)
+        day = views.day(connection, station, site, now_us, now_us, fresh)
         condition = views_link.condition(connection, station, now_us, settings.thresholds)
         device = discovery.station_device(
             station,

@@ -24,7 +24,7 @@ def garden_constants(ranges: Ranges) -> str:
     Only bounds that differ from the field table are named; the text is a Python module that MicroPython imports.
     """
     lines = [
-        '"""Written by `stormjay init`; copy it to the Pico beside main.py. Bounds by key on the air."""',
+        '"""Written by `stormjay init --garden`; copy it to the Pico beside main.py. Bounds by key on the air."""',
         "",
         "RANGES = {",
     ]

@@ -11,7 +11,7 @@ import heapq
 import json
 import random
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,6 @@ BETWEEN_SECONDS = 0.05
 """Time between datagrams that would fall on one moment."""
 RECORDS_MAX = 1_000_000
 """Datagrams of a recording that are read; more would not fit in memory on a small computer."""
-FEED_SECONDS = 5.0  # longest wait between two feedings of the watchdog
 
 
 class Timed(NamedTuple):
@@ -264,14 +263,7 @@ def replay(
         rounds_s += last - origin + interval
 
 
-async def send(
-    datagrams: Iterable[Timed],
-    *,
-    target: str,
-    port: int,
-    clock: Clock,
-    heartbeat: Callable[[], None] = lambda: None,
-) -> int:
+async def send(datagrams: Iterable[Timed], *, target: str, port: int, clock: Clock) -> int:
     """Send each datagram at its time; return how many were sent.
 
     Raises:
@@ -283,10 +275,8 @@ async def send(
         opened.settimeout(0)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         for timed in datagrams:
-            heartbeat()
             while (left := begin + timed.at_seconds - clock.monotonic()) > 0:
-                await clock.sleep(min(left, FEED_SECONDS))
-                heartbeat()
+                await clock.sleep(left)
             while not _sent(opened, timed.data, (target, port)):
                 await clock.sleep(BETWEEN_SECONDS)
             count += 1

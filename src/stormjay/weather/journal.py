@@ -36,7 +36,7 @@ from stormjay.weather.journal_schema import (
 )
 from stormjay.weather.journal_settings import JournalSettings
 from stormjay.weather.journal_spool import Spool, SpoolFull
-from stormjay.weather.journal_status import refresh_states
+from stormjay.weather.journal_status import STATES, refresh_states
 from stormjay.weather.journal_write import Capture, Writing, refuse_batch, store_batch
 from stormjay.weather.parser import Parser
 from stormjay.weather.radio.port import TELEMETRY_APP, TEXT_MESSAGE_APP, MeshPacket
@@ -134,6 +134,8 @@ class Journal:
         """Take what waits to disk and close the file. Closing twice is harmless."""
         if self._held:
             await self._keep([], "closing")
+        if self._held:  # of no use to anybody from here on
+            log.error("journal.packets_lost", packets=len(self._held), next_step="make room on the disk")
         await self.database.close()
 
     async def capture(self, packet: MeshPacket) -> Captured:
@@ -221,8 +223,7 @@ class Journal:
                 self._held.extend(packets[:room])
                 lost = max(0, len(packets) - room)
                 log.warning("journal.spool_failed", error=repr(error), held=len(self._held), lost=lost, store_error=why)
-                kinds = ["spooled" if place < room else "lost" for place in range(len(packets))]
-                return [Captured(kind, reason=why) for kind in kinds]
+                return [Captured("spooled" if at < room else "lost", reason=why) for at in range(len(packets))]
             self._held.clear()
         log.warning("journal.spooled", packets=len(packets), store_error=why)
         return [Captured("spooled", reason=why) for _ in packets]
@@ -270,7 +271,7 @@ class Journal:
         counts, changed = await self.database.write(
             lambda connection: refresh_states(connection, writing.now_us, writing.thresholds, writing.created_at)
         )
-        for state in metrics.STATES:
+        for state in STATES:
             self._statistics.set(metrics.STATIONS, counts.get(state, 0), state=state)
         for node, state in changed.items():
             log.info("journal.station_state", source_node_id=node, state=state)

@@ -12,10 +12,11 @@ import hashlib
 from stormjay.ground.timestamps import format_us
 from stormjay.weather.records import Health, Telemetry, WeatherEvent
 
-_TELEMETRY_CONTENT = (
+TELEMETRY_CONTENT = (
     "uptime_sec", "firmware_revision", "rssi", "hub_rssi", "sensor_status", "debug", "voltage", "reset_flags", "seq",
     "fs_json", "radio_stats_json", "mqtt_stats_json",
 )  # fmt: skip
+"""What sensor and hub say of themselves, by column of ``device_telemetry_events``."""
 
 
 def payload_hash(text: str) -> str:
@@ -33,7 +34,7 @@ def event_key(event: WeatherEvent) -> str:
 
 def telemetry_key(record: Telemetry) -> str:
     """Return type, instant and a digest of all that is said; the message number is transport, not content."""
-    content = "\x1f".join(_shown(getattr(record, name)) for name in _TELEMETRY_CONTENT)
+    content = "\x1f".join(_shown(getattr(record, name)) for name in TELEMETRY_CONTENT)
     return f"{record.event_type}|{format_us(record.epoch_us)}|{payload_hash(content)[:32]}"
 
 

@@ -10,7 +10,6 @@ from stormjay.weather.parser_values import SOURCE_TIME_IMPLAUSIBLE
 from stormjay.weather.radio.port import TELEMETRY_APP, TEXT_MESSAGE_APP, MeshPacket
 from stormjay.weather.records import Captured
 
-STATES = ("online", "stale", "offline", "low_battery")
 TABLE_KINDS = frozenset({"weather", "weather_event", "telemetry", "health", "native_telemetry"})
 
 RECEIVED = Metric("weather_packets_received", "counter", "Packets handed to the journal", ("port",), label="Packets")

@@ -45,14 +45,10 @@ EVENT = _insert(
     *("lightning_distance_km", "lightning_energy", "raw_payload", "payload_hash", "created_at_utc"),
     *("dedupe_key", "packet_id", "source_ts_canonical"),
 )
-TELEMETRY_VALUES = (
-    *("uptime_sec", "firmware_revision", "rssi", "hub_rssi", "sensor_status", "debug", "voltage", "reset_flags"),
-    *("seq", "fs_json", "radio_stats_json", "mqtt_stats_json"),
-)
 TELEMETRY = _insert(
     "device_telemetry_events",
     *("source_node_id", "source_name", "msg_id", "telemetry_type", "source_ts_utc", "received_at_utc"),
-    *TELEMETRY_VALUES,
+    *journal_keys.TELEMETRY_CONTENT,
     *("raw_payload", "payload_hash", "created_at_utc", "dedupe_key", "packet_id", "source_ts_canonical"),
 )
 HEALTH = _insert(
@@ -133,7 +129,7 @@ def telemetry_row(event: ParsedEvent, body: Telemetry, packet: MeshPacket, creat
     return (
         event.source_node_id, event.source_name, body.msg_id, body.event_type, body.source_ts_utc,
         received_text(event.received_at),
-        *(getattr(body, name) for name in TELEMETRY_VALUES),
+        *(getattr(body, name) for name in journal_keys.TELEMETRY_CONTENT),
         event.raw_payload, journal_keys.payload_hash(event.raw_payload), created_at, journal_keys.telemetry_key(body),
         packet.packet_id, format_us(body.epoch_us),
     )  # fmt: skip
@@ -157,12 +153,15 @@ def ledger_row(
     packet_type: str | None = None,
     reason: str | None = None,
 ) -> Row:
-    """Return a row of the ledger, with type and reason of the verdict unless others are given."""
+    """Return a row of the ledger, with type and reason of the verdict unless others are given.
+
+    The ledger is where what cannot be stored ends up, so it takes every packet: what no column can hold is left out.
+    """
     return (
-        received_text(event.received_at), event.source_node_id,
-        None if event.source_name is None else clean(event.source_name),
+        received_text(event.received_at), _text(event.source_node_id), _text(event.source_name),
         packet_type or event.packet_type, clean(reason or event.reason or "") or None, event.msg_id,
-        clean(event.raw_payload), created_at, event.payload_hex, packet.packet_id, packet.channel, packet.gateway_id,
+        clean(event.raw_payload), created_at, event.payload_hex, _whole(packet.packet_id), _whole(packet.channel),
+        _text(packet.gateway_id),
     )  # fmt: skip
 
 
@@ -195,6 +194,10 @@ def _metrics(telemetry: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if "temperature" in flat or "barometric_pressure" in flat or "relative_humidity" in flat:
         return "environment_metrics", flat
     return "other", flat
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else clean(value)
 
 
 def _whole(value: object) -> int | None:

@@ -14,6 +14,8 @@ import msgspec
 
 REORDER_MAX = 20
 """Numbers this far back or less are late, not a restart: relays and retries overtake each other."""
+JUMP_MAX = 5_000
+"""A number further ahead than this is no loss of that many packets but another count."""
 MESSAGES_MAX = 200_000
 """Most messages looked at for one answer."""
 
@@ -48,13 +50,17 @@ def statistics_of(messages: Iterable[Message]) -> SenderStatistics:
     first = 0
     highest = 0
     uptime = -1
+    elsewhere = False
     for message in messages:
         number, up = message
-        if heard and _is_restart(number, up, highest, uptime, again=number in heard):
+        jumps = number > highest + JUMP_MAX
+        if heard and (jumps or _is_restart(number, up, highest, uptime, again=number in heard)):
             received, lost = received + len(heard), lost + _missing(heard, first)
             heard, highest, uptime = set(), 0, -1
             restarts += 1
-            first = 1
+            # After a boot the first message heard should have been number 1; after a number from nowhere nobody knows.
+            first = 0 if jumps or elsewhere else 1
+            elsewhere = jumps
         heard.add(number)
         highest = max(highest, number)
         if up is not None:
@@ -81,27 +87,31 @@ def _missing(heard: set[int], first: int) -> int:
 _MESSAGES = """
 SELECT msg_id, uptime_sec, received_at_utc FROM (
     SELECT msg_id, NULL AS uptime_sec, received_at_utc FROM weather_readings
-     WHERE source_node_id = :node AND received_at_utc >= :since
+     WHERE source_node_id = :node AND received_at_utc > :since AND received_at_utc <= :until
     UNION ALL SELECT msg_id, NULL, received_at_utc FROM weather_events
-     WHERE source_node_id = :node AND received_at_utc >= :since
+     WHERE source_node_id = :node AND received_at_utc > :since AND received_at_utc <= :until
     UNION ALL SELECT msg_id, NULL, received_at_utc FROM device_telemetry_events
-     WHERE source_node_id = :node AND received_at_utc >= :since
+     WHERE source_node_id = :node AND received_at_utc > :since AND received_at_utc <= :until
     UNION ALL SELECT msg_id, uptime_sec, received_at_utc FROM device_health_events
-     WHERE source_node_id = :node AND received_at_utc >= :since
+     WHERE source_node_id = :node AND received_at_utc > :since AND received_at_utc <= :until
     UNION ALL SELECT msg_id, NULL, received_at_utc FROM ingest_events
-     WHERE source_node_id = :node AND received_at_utc >= :since AND reason IS NOT 'duplicate'
+     WHERE source_node_id = :node AND received_at_utc > :since AND received_at_utc <= :until
+       AND reason IS NOT 'duplicate'
 )
 WHERE msg_id > 0 ORDER BY received_at_utc, msg_id LIMIT :most
 """
 
 
-def sender_statistics(connection: sqlite3.Connection, source_node_id: str, since_utc: str) -> SenderStatistics:
-    """Return the statistics of one sender from the journal.
+def sender_statistics(
+    connection: sqlite3.Connection, source_node_id: str, since_utc: str, until_utc: str
+) -> SenderStatistics:
+    """Return the statistics of one sender over (since, until] of receipt from the journal.
 
     Args:
         connection: A reader's connection.
         source_node_id: The sender.
-        since_utc: From this time of receipt on, as ``received_at_utc`` is spelled.
+        since_utc: Begin of the span, not in it, as ``received_at_utc`` is spelled.
+        until_utc: End of the span, in it.
     """
-    parameters = {"node": source_node_id, "since": since_utc, "most": MESSAGES_MAX}
+    parameters = {"node": source_node_id, "since": since_utc, "until": until_utc, "most": MESSAGES_MAX}
     return statistics_of(Message(row[0], row[1]) for row in connection.execute(_MESSAGES, parameters))

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from stormjay.ground.whole_files import sync_folder
 from stormjay.weather.radio.port import MeshPacket
 
 
@@ -42,23 +44,29 @@ class Spool:
         """
         text = b"".join(_encode(packet) + b"\n" for packet in packets)
         is_new = not self.path.exists()
-        with self.path.open("ab") as file:
+        self.path.parent.mkdir(parents=True, exist_ok=True)  # somebody may have removed it under the running process
+        with self.path.open("ab", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
             if size + len(text) > self._bytes_max:
                 raise SpoolFull
             if size and not _ends_with_newline(self.path):
                 text = b"\n" + text  # the last line was torn by a crash; it must not swallow this one
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+            try:
+                left = memoryview(text)
+                while left:
+                    left = left[file.write(left) :]
+                os.fsync(file.fileno())
+            except OSError:
+                os.ftruncate(file.fileno(), size)  # half of it would come again beside the whole
+                raise
         if is_new:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
     def waiting(self) -> int:
         """Return the bytes in the file, 0 when there is none."""
         try:
             return self.path.stat().st_size
-        except FileNotFoundError:
+        except OSError:  # there is none, or nobody may look: then it cannot be read either
             return 0
 
     def read(self) -> tuple[list[MeshPacket], list[bytes]]:
@@ -74,10 +82,11 @@ class Spool:
         for line in self.path.read_bytes().split(b"\n"):
             if not line:
                 continue
-            try:
-                packets.append(_DECODER.decode(line))
-            except msgspec.DecodeError:
+            packet = _decoded(line)
+            if packet is None:
                 torn.append(line)
+            else:
+                packets.append(packet)
         return packets, torn
 
     def remove(self) -> None:
@@ -87,14 +96,27 @@ class Spool:
             OSError: It cannot be removed.
         """
         self.path.unlink(missing_ok=True)
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
 
 
 _DECODER = msgspec.json.Decoder(MeshPacket)
 
 
 def _encode(packet: MeshPacket) -> bytes:
-    return msgspec.json.encode(packet, enc_hook=_as_text)
+    try:
+        return msgspec.json.encode(packet, enc_hook=_as_text)
+    except (UnicodeEncodeError, OverflowError):  # what JSON cannot say beside the payload must not cost the payload
+        return msgspec.json.encode(msgspec.structs.replace(packet, source_name=None, telemetry=None))
+
+
+def _decoded(line: bytes) -> MeshPacket | None:
+    """Return the packet of a line; None when it is none, or its time of receipt is no moment in UTC."""
+    try:
+        packet = _DECODER.decode(line)
+        is_moment = packet.received_at.tzinfo is not None and packet.received_at.astimezone(UTC).year > 1
+    except (msgspec.DecodeError, RecursionError, OverflowError):
+        return None
+    return packet if is_moment else None
 
 
 def _as_text(value: Any) -> str:  # noqa: ANN401 - whatever a radio library left in its telemetry
@@ -105,11 +127,3 @@ def _ends_with_newline(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

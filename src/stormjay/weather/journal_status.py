@@ -16,7 +16,7 @@ import msgspec
 from stormjay.ground import timestamps
 from stormjay.weather.records import BATTERY_PLACE, Body, Health, Telemetry, WeatherEvent, WeatherReading
 
-ONLINE, STALE, OFFLINE, LOW_BATTERY = "online", "stale", "offline", "low_battery"
+ONLINE, STALE, OFFLINE, LOW_BATTERY = STATES = ("online", "stale", "offline", "low_battery")
 _LONG_AGO_US = -(2**62)
 
 Value = str | int | float

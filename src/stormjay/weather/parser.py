@@ -92,7 +92,7 @@ class Parser:
                 self._plausible = (received_at, until_s)
             if ts <= until_s and len(payload) <= PAYLOAD_BYTES_MAX:
                 return ParsedEvent("weather", None, received_at, text, source_node_id, source_name, body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass  # the exact way finds out what it is
         return self._exact(payload, received_at, source_node_id, source_name)
 

@@ -100,12 +100,11 @@ class Retention:
         }
         statistics.declare(REMOVED)
 
-    async def run_once(self, *, dry_run: bool = False, heartbeat: Callable[[], None] = lambda: None) -> RetentionReport:
+    async def run_once(self, *, dry_run: bool = False) -> RetentionReport:
         """Remove what may go, oldest first, a commit per batch; or count it.
 
         Args:
             dry_run: Count only, whatever the settings say.
-            heartbeat: Called after each batch.
 
         Raises:
             StoreUnavailable: The file cannot be written; batches before that are gone.
@@ -122,17 +121,16 @@ class Retention:
                 removed[table] = await self._database.read(_counting(table, condition, cutoff))
                 log.info("retention_table_dry_run", table=table, rows=removed[table])
                 continue
-            removed[table], ended = await self._empty(table, condition, cutoff, heartbeat)
+            removed[table], ended = await self._empty(table, condition, cutoff)
             complete = complete and ended
             log.info("retention_table_complete", table=table, rows=removed[table], complete=ended)
         log.info("retention_complete", removed=removed, dry_run=dry_run)
         return RetentionReport(dry_run=dry_run, cutoff_utc=cutoff, removed=removed, complete=complete)
 
-    async def _empty(self, table: str, condition: str, cutoff: str, heartbeat: Callable[[], None]) -> tuple[int, bool]:
+    async def _empty(self, table: str, condition: str, cutoff: str) -> tuple[int, bool]:
         total = 0
         for _ in range(self._settings.batches_max):
             count = await self._database.write(_removing(table, condition, cutoff, self._settings.batch_size))
-            heartbeat()
             total += count
             if count:
                 self._statistics.add(REMOVED, count, table=table)
@@ -141,11 +139,11 @@ class Retention:
                 return total, True
         return total, False
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+    async def run(self) -> None:
         """Run at start and then once per interval, until cancelled."""
         while True:
             try:
-                await self.run_once(heartbeat=heartbeat)
+                await self.run_once()
             except StoreUnavailable as error:
                 log.warning("retention_error", error=str(error))
             await self._clock.sleep(self._settings.interval_seconds)

@@ -1,9 +1,8 @@
-"""What an installation knows of its stations beyond what they send (DESIGN.md decision 12), and their local days."""
+"""What an installation knows of its stations beyond what they send (DESIGN.md decision 12)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -20,7 +19,6 @@ class Station(msgspec.Struct, frozen=True, kw_only=True):
         elevation_m: Height above sea level, for sea-level pressure.
         time_zone: IANA name, for the local day.
         latitude, longitude: Degrees, north and east positive.
-        key: Its own key for the ingest API, or None; never shown.
     """
 
     source_node_id: str
@@ -29,10 +27,6 @@ class Station(msgspec.Struct, frozen=True, kw_only=True):
     time_zone: str | None = None
     latitude: float | None = None
     longitude: float | None = None
-    key: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Station({self.source_node_id!r}, name={self.name!r}, time_zone={self.time_zone!r})"
 
     @property
     def zone(self) -> ZoneInfo | None:
@@ -74,22 +68,3 @@ Stations = Mapping[str, Station]
 def station_of(stations: Stations, source_node_id: str) -> Station:
     """Return what is known of a sender, which may be its id alone."""
     return stations.get(source_node_id) or Station(source_node_id=source_node_id)
-
-
-def day_bounds(day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Return the first instant of a local day and of the next, in UTC.
-
-    A day that has no midnight (the clocks jump over it) begins with its first instant that exists.
-    """
-    return _first_instant(day, zone), _first_instant(day + timedelta(days=1), zone)
-
-
-def _first_instant(day: date, zone: ZoneInfo) -> datetime:
-    # fold=0 takes the earlier of two midnights. In a gap it takes the offset from before the jump, which names the
-    # instant of the jump itself when the gap begins at midnight, as real ones do.
-    return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)
-
-
-def local_day(moment: datetime, zone: ZoneInfo) -> date:
-    """Return the local date of an aware moment."""
-    return moment.astimezone(zone).date()

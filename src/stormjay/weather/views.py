@@ -24,7 +24,7 @@ from stormjay.weather import derived
 from stormjay.weather.derived import MeanWind, PressureTrend, RainTotal
 from stormjay.weather.fields import FIELDS
 from stormjay.weather.views_rain import RainLedger, RainTotals
-from stormjay.weather.views_rows import OWN, canonical_us, utc_text
+from stormjay.weather.views_rows import OWN, REACH_US, canonical_us, utc_text
 
 Number = float | int
 
@@ -212,7 +212,7 @@ class NowView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def now(
-    connection: sqlite3.Connection, station: str, site: Site, now_us: int, rain: RainLedger, fresh_seconds: float = 900
+    connection: sqlite3.Connection, station: str, site: Site, now_us: int, rain: RainLedger, fresh_seconds: float
 ) -> NowView:
     """Return the newest reading with what follows from it.
 
@@ -359,7 +359,7 @@ _EXTRA_COLUMNS = ("lightning_strike_count", "rain_mm", "report_interval_min")
 
 
 def day(
-    connection: sqlite3.Connection, station: str, site: Site, moment_us: int, now_us: int, fresh_seconds: float = 900
+    connection: sqlite3.Connection, station: str, site: Site, moment_us: int, now_us: int, fresh_seconds: float
 ) -> DayView:
     """Return lowest and highest with their times of the local day that holds ``moment_us``.
 
@@ -368,8 +368,7 @@ def day(
     """
     view = station_view(connection, station, site, now_us)
     of = local_day(moment_us, site.zone())
-    reach_us = of.end_us + 7_200_000_000  # a merged reading may cover up to two hours before it
-    rows = span(connection, station, (*DAY_COLUMNS, *_EXTRA_COLUMNS), of.start_us, reach_us)
+    rows = span(connection, station, (*DAY_COLUMNS, *_EXTRA_COLUMNS), of.start_us, of.end_us + REACH_US)
     inside = [row for row in rows if row[0] <= of.end_us]
     latest_us = to_epoch_us(view.latest_ts_utc) if view.latest_ts_utc else None
     rain_end_us = max(of.start_us, min(of.end_us, _accounted_until(now_us, latest_us, fresh_seconds)))

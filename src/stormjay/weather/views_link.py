@@ -5,24 +5,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from stormjay.ground.timestamps import format_us, to_epoch_us
 from stormjay.weather import derived
+from stormjay.weather.journal_senders import SenderStatistics, sender_statistics
 from stormjay.weather.journal_status import STATUS_COLUMNS, Status, Thresholds, derived_state
 from stormjay.weather.views_rows import utc_text
 
-RESTART_DROP = 50
-"""A number further below the highest than this is no late packet: the sender began anew, as it also did when a number
-comes a second time (fault B28)."""
-JUMP_MAX = 5_000
-"""A number further ahead than this is no loss of that many packets but another count."""
 _HOUR = "substr(received_at_utc, 1, 13)"
-_NUMBERED = ("weather_readings", "device_telemetry_events", "weather_events", "device_health_events")
-_REFUSED = "packet_type IN ('rejected', 'unknown')"
 _STATE_WORDS = {
     "online": "Online",
     "stale": "Late: no weather for a while",
@@ -50,25 +43,14 @@ class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
 
 
-def loss_estimate(numbers: Iterable[int]) -> LossEstimate:
-    """Return the losses that message numbers, in the order of receipt, give away."""
-    runs: list[set[int]] = []
-    highest = 0
-    for number in numbers:
-        begins_anew = not highest - RESTART_DROP <= number <= highest + JUMP_MAX
-        if not runs or begins_anew or number in runs[-1]:
-            runs.append(set())
-            highest = number
-        runs[-1].add(number)
-        highest = max(highest, number)
-    heard = sum(map(len, runs))
-    expected = sum(max(run) - min(run) + 1 for run in runs)
+def _loss(found: SenderStatistics) -> LossEstimate:
+    expected = found.received + found.lost
     return LossEstimate(
-        heard=heard,
+        heard=found.received,
         expected=expected,
-        lost=expected - heard,
-        lost_ratio=(expected - heard) / expected if expected else None,
-        restarts=max(0, len(runs) - 1),
+        lost=found.lost,
+        lost_ratio=found.loss_ratio if expected else None,
+        restarts=found.restarts,
     )
 
 
@@ -134,11 +116,6 @@ def link(connection: sqlite3.Connection, station: str, start_us: int, end_us: in
         f" GROUP BY {_HOUR} ORDER BY {_HOUR}",
         bounds,
     ).fetchall()
-    numbered = " UNION ALL ".join(
-        f"SELECT received_at_utc, msg_id FROM {table} WHERE {own} AND msg_id IS NOT NULL"
-        for table in (*_NUMBERED, "ingest_events")
-    ).replace("FROM ingest_events WHERE", f"FROM ingest_events WHERE {_REFUSED} AND")
-    numbers = connection.execute(f"{numbered} ORDER BY 1, 2", bounds * (len(_NUMBERED) + 1))
     snr = None if total[2] is None else Spread(min=total[1], mean=total[2], max=total[3])
     rssi = None if total[5] is None else Spread(min=total[4], mean=total[5], max=total[6])
     return LinkView(
@@ -150,7 +127,7 @@ def link(connection: sqlite3.Connection, station: str, start_us: int, end_us: in
         rssi_dbm=rssi,
         hops={str(row[0]): row[1] for row in hops},
         quality=link_quality(snr.mean if snr else None, rssi.mean if rssi else None),
-        loss=loss_estimate(row[1] for row in numbers),
+        loss=_loss(sender_statistics(connection, *bounds)),
         hours=[
             LinkHour(start_utc=f"{row[0]}:00:00.000000Z", heard=row[1], snr_db=row[2], rssi_dbm=row[3]) for row in hours
         ],

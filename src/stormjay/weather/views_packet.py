@@ -16,7 +16,7 @@ import msgspec
 from stormjay.errors import NotFound
 from stormjay.ground.timestamps import format_us, to_epoch_us
 from stormjay.weather.fields import BY_COLUMN, FIELDS
-from stormjay.weather.views_rows import OWN, utc_text
+from stormjay.weather.views_rows import OWN, REACH_US, utc_text
 from stormjay.weather.views_strip import STATES, Target, covered_cells, queue_state
 
 TABLES = {
@@ -43,7 +43,6 @@ _HIDDEN = frozenset({
 })  # fmt: skip
 _ID_MAX = 2**63 - 1
 _MINUTE_US = 60_000_000
-_REACH_US = 7_200_000_000
 
 
 class PacketField(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,7 +273,7 @@ def at_minute(
     rows = connection.execute(
         f"SELECT {_LINES['reading']}, report_interval_min FROM weather_readings WHERE {OWN}"
         " AND source_ts_canonical > ? AND source_ts_canonical <= ? ORDER BY source_ts_canonical",
-        (station, format_us(start_us), format_us(end_us + _REACH_US)),
+        (station, format_us(start_us), format_us(end_us + REACH_US)),
     ).fetchall()
     lines: list[PacketLine] = []
     for row in rows:

@@ -19,12 +19,10 @@ import msgspec
 from stormjay.ground import timestamps
 from stormjay.ground.timestamps import format_us
 from stormjay.weather.derived import RainTotal, add_rain, rain_total
-from stormjay.weather.views_rows import OWN, canonical_us
+from stormjay.weather.views_rows import OWN, REACH_US, canonical_us
 
 _DAY = timedelta(days=1)
 _DAY_US = 86_400_000_000
-_REACH_US = 7_200_000_000
-"""The longest report interval that a reading may carry is 120 minutes: that far it reaches back."""
 
 
 class RainTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +99,7 @@ def _touched(connection: sqlite3.Connection, station: str, after_id: int, zone: 
         (after_id, station),
     )
     moments = [canonical_us(row[0]) for row in rows]
-    reaches = (moment - offset for moment in moments for offset in (0, 1, _REACH_US))
+    reaches = (moment - offset for moment in moments for offset in (0, 1, REACH_US))
     return {timestamps.to_datetime(moment).astimezone(zone).date() for moment in reaches}
 
 
@@ -113,6 +111,6 @@ def _sum(connection: sqlite3.Connection, station: str, start_us: int, end_us: in
     rows = connection.execute(
         "SELECT source_ts_canonical, rain_mm, report_interval_min FROM weather_readings"
         f" WHERE {OWN} AND source_ts_canonical > ? AND source_ts_canonical <= ?",
-        (station, format_us(start_us), format_us(end_us + _REACH_US)),
+        (station, format_us(start_us), format_us(end_us + REACH_US)),
     )
     return rain_total([(canonical_us(row[0]), row[1], row[2]) for row in rows], start_us, end_us)

@@ -9,6 +9,8 @@ from stormjay.ground.timestamps import EPOCH, format_us, to_epoch_us
 
 OWN = "source_node_id = ? AND source_double_of IS NULL"
 """Rows of one station, each instant once; the words that let SQLite use the identity's index."""
+REACH_US = 7_200_000_000
+"""The longest report interval that a reading may carry is 120 minutes: that far it reaches back."""
 _MICROSECOND = timedelta(microseconds=1)
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from stormjay.ground.timestamps import format_us, to_epoch_us
 from stormjay.weather.views import LocalDay, Site, local_day, station_view
-from stormjay.weather.views_rows import canonical_us
+from stormjay.weather.views_rows import REACH_US, canonical_us
 
 CELLS_MAX = 1440
 STATES = ("none", "delivered", "captured", "waiting", "refused", "ahead")
@@ -25,7 +25,6 @@ STATES = ("none", "delivered", "captured", "waiting", "refused", "ahead")
 NONE, DELIVERED, CAPTURED, WAITING, REFUSED, AHEAD = range(6)
 LEDGER_REFUSED = "packet_type IN ('invalid', 'rejected', 'unknown') AND replayed_at_utc IS NULL"
 _MINUTE_US = 60_000_000
-_REACH_US = 7_200_000_000
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +154,7 @@ def _readings(
         f"SELECT r.source_ts_canonical, r.report_interval_min, {columns} FROM weather_readings AS r {queue}"
         " WHERE r.source_node_id = ? AND r.source_double_of IS NULL"
         " AND r.source_ts_canonical > ? AND r.source_ts_canonical <= ?",
-        (station, format_us(day.start_us), format_us(day.end_us + _REACH_US)),
+        (station, format_us(day.start_us), format_us(day.end_us + REACH_US)),
     )
     return [(canonical_us(row[0]), row[1], queue_state(row[2], row[3])) for row in rows]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ import structlog
 
 from stormjay.errors import NotFound, StoreUnavailable
 from stormjay.ground.stats.port import Metric, Statistics
+from stormjay.ground.whole_files import sync_folder, write_whole
 
 log = structlog.get_logger(__name__)
 
@@ -176,7 +176,7 @@ class DeadLetters:
             return [name]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _write_whole(self._folder / name, data)
+            write_whole(self._folder / name, data)
             return self._evict(keep=name)
         except OSError as error:
             raise StoreUnavailable(
@@ -201,7 +201,7 @@ class DeadLetters:
     def _remove(self, path: Path) -> None:
         try:
             path.unlink()
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except FileNotFoundError as error:
             raise NotFound("dead_letter_not_found", f"there is no dead letter {path.name}") from error
         except OSError as error:
@@ -211,21 +211,3 @@ class DeadLetters:
 def _name(letter: DeadLetter) -> str:
     safe = letter.id if _SAFE_ID.fullmatch(letter.id) else hashlib.sha256(letter.id.encode()).hexdigest()
     return f"{letter.queued_at.astimezone(UTC):%Y%m%dT%H%M%S%f}Z-{safe}.json"
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    neighbour = path.with_name(f".{path.name}.new")
-    with neighbour.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    neighbour.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -63,8 +63,8 @@ class Relay(Generic[T]):
         self._wake_waiting = False
         self._settling = Settling(policy.schedule, remembered_max=2 * outbox.claims_max)
         self._suspects = Suspects(Work())
-        self._alone = False
-        """Whether a suspect is under way, so that nothing else may be."""
+        self._alone = self._alone_is_noted = False
+        """Whether a suspect is under way, so that nothing else may be; and whether the stored note says so."""
         self._look = asyncio.Event()
         self._gauges_at = float("-inf")
         self._last_success_at: datetime | None = None
@@ -79,10 +79,6 @@ class Relay(Generic[T]):
             in_flight=len(self._sending),
             last_success_at=self._last_success_at,
         )
-
-    def look_now(self) -> None:
-        """Have the loop look for due items at once."""
-        self._look.set()
 
     async def run(self) -> None:
         """Deliver until cancelled. A store that refuses is waited for."""
@@ -109,6 +105,7 @@ class Relay(Generic[T]):
                         recalled = True
                     await self._take_in(self._finished())
                     await self._send_more()
+                    await self._clear_note_of_alone()
                     await self._show_gauges()
                 except StoreUnavailable as error:
                     if until_quiet:
@@ -157,12 +154,7 @@ class Relay(Generic[T]):
 
     def _start_ready(self) -> None:
         while self._ready and self._is_free() and len(self._sending) < self._policy.in_flight_max:
-            size = min(self._batch_max(), len(self._ready))
-            self._start([self._ready.popleft() for _ in range(size)])
-
-    def _give_back_ready(self) -> None:
-        self._outbox.release([item.id for item in self._ready])
-        self._ready.clear()
+            self._start([self._ready.popleft() for _ in range(min(self._batch_max(), len(self._ready)))])
 
     async def _send_one(self) -> None:
         while (suspect := self._suspects.take()) is not None:
@@ -174,7 +166,7 @@ class Relay(Generic[T]):
                 self._suspects.give_back(suspect)
                 raise
             if claimed:
-                self._alone = True
+                self._alone = self._alone_is_noted = True
                 self._start(self._without_gone(claimed))
                 return
         if self._breaker.is_open:
@@ -197,6 +189,13 @@ class Relay(Generic[T]):
         except BaseException:
             self._outbox.release([item.id for item in claimed])
             raise
+        self._alone_is_noted = False
+
+    async def _clear_note_of_alone(self) -> None:
+        """Take back the note of a suspect that came through: it is not to blame for a kill while nothing is in work."""
+        if self._alone_is_noted and not self._sending:
+            await self._outbox.note_work(self._suspects.note())
+            self._alone_is_noted = False
 
     def _without_gone(self, claimed: list[Claimed[T]]) -> list[Claimed[T]]:
         """Return the items; rows whose item no longer exists are to be settled on the next turn."""
@@ -237,7 +236,7 @@ class Relay(Generic[T]):
         self._report.outcomes(results)
         self._report.breaker(judged, self._breaker.reason)
         if self._breaker.is_open:
-            self._give_back_ready()
+            self._outbox.release([self._ready.popleft().id for _ in range(len(self._ready))])
         self._start_ready()  # before what takes time, so that no connection idles meanwhile
         now = self._clock.now()
         if any(isinstance(outcome, Delivered) for _, outcome in judged.over):
@@ -291,7 +290,7 @@ class Relay(Generic[T]):
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
-        self._give_back_ready()
+        self._outbox.release([self._ready.popleft().id for _ in range(len(self._ready))])
         with contextlib.suppress(StoreUnavailable):
             await self._take_in(self._finished())
             await self._outbox.note_work(self._suspects.note())

@@ -67,7 +67,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         entities: What it measures and tells.
         state_topic: Topic of its JSON state.
         availability_topics: Each must say ``online`` for the device to be available.
-        manufacturer, model, model_id, sw_version, serial_number, suggested_area: What is known of it.
+        manufacturer, model, sw_version, serial_number: What is known of it.
         via_device: The id of the device through which it is heard, or None.
         slug: Begins the proposed entity ids (``sensor.<slug>_<key>``).
     """

@@ -86,9 +86,10 @@ class MqttSink:
         """The topic that says whether the product is connected."""
         return f"{self._settings.base_topic}/bridge/state"
 
-    def topic(self, *parts: str) -> str:
-        """Return a topic below the base."""
-        return "/".join((self._settings.base_topic, *parts))
+    @property
+    def _status_topic(self) -> str:
+        """Where Home Assistant says that it has come up."""
+        return f"{self._settings.discovery_prefix}/status"
 
     def put(self, topic: str, payload: dict[str, Any] | str) -> None:
         """Make this the newest payload of a topic; an unchanged one is not sent again."""
@@ -166,6 +167,8 @@ class MqttSink:
         for topic in self._retained:
             self._mark(topic)
         self._unchecked = dict.fromkeys(self._devices)
+        if self._settings.discovery:  # before anything is sent, so that no word of Home Assistant is missed in between
+            await client.subscribe(self._status_topic, qos=1)
         await client.publish(self.bridge_topic, ONLINE, qos=1, retain=True)
         self._log.info("mqtt.connected", broker=self._broker.host)
         try:
@@ -207,12 +210,10 @@ class MqttSink:
             timer.cancel()
 
     async def _listen(self, client: aiomqtt.Client) -> None:
-        status_topic = f"{self._settings.discovery_prefix}/status"
-        await client.subscribe(status_topic, qos=1)
         async for message in client.messages:
             topic = message.topic.value
             payload = message.payload
-            if topic == status_topic:
+            if topic == self._status_topic:
                 if payload == ONLINE.encode() and not message.retain:
                     await self._clock.sleep(self._random.uniform(*REDISCOVERY_WAIT_SECONDS))
                     self._rediscover()

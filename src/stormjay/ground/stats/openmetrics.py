@@ -1,4 +1,4 @@
-"""All counters and gauges as OpenMetrics 1.0 text, or as Prometheus text for a client that asks for that alone.
+"""All counters and gauges as OpenMetrics 1.0 text, or as Prometheus text for who asks for that alone and for browsers.
 
 Names get the product's prefix; totals end in ``_total``; ``stormjay_build_info`` says which version runs.
 """
@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from stormjay.ground.stats.port import Statistics
 
 PREFIX = "stormjay"
-_TEXT_ONLY = re.compile(r"\btext/plain\b")
+_TEXT_ONLY = re.compile(r"\btext/(plain|html)\b")  # a browser saves what it does not know to a file
 _OPENMETRICS = re.compile(r"\bapplication/openmetrics-text\b")
 
 
@@ -32,7 +32,7 @@ class Metrics:
         """Return content type and body.
 
         Args:
-            accept: The request's Accept header; OpenMetrics unless it names only Prometheus text.
+            accept: The request's Accept header; OpenMetrics unless it names only Prometheus text or a browser's.
         """
         if _TEXT_ONLY.search(accept) and not _OPENMETRICS.search(accept):
             return exposition.CONTENT_TYPE_PLAIN_0_0_4, exposition.generate_latest(self._registry)

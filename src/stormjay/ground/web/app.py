@@ -62,7 +62,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     host: str = "127.0.0.1"
-    port: int = 8080
+    port: int = 8420
     body_bytes_max: int = 4 * 1024 * 1024
     cors_allow_origin: str = "*"
     seed_paths: tuple[str, ...] = ("/observations", "/stations")

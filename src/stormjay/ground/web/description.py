@@ -38,6 +38,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Stormjay API</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/static/vendor/swagger-ui/swagger-ui.css">
 <link rel="stylesheet" href="/static/api/docs.css">
 <script src="/static/vendor/swagger-ui/swagger-ui-bundle.js" defer></script>
@@ -58,6 +59,7 @@ _WITHOUT_VENDOR = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Stormjay API</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/static/api/docs.css">
 </head>
 <body>

@@ -44,7 +44,7 @@ REFUSED = Metric(
     label="Refused requests",
 )
 TOO_LARGE = Metric(
-    "web_bodies_too_large", "counter", "Request bodies over the bound of web.body_bytes_max.", label="Oversize bodies"
+    "web_bodies_too_large", "counter", "Request bodies over the bound of web.max_body_bytes.", label="Oversize bodies"
 )
 UNEXPECTED = Metric(
     "web_unexpected_errors", "counter", "Requests that met a bug of ours (500).", label="Unexpected web errors"

@@ -8,6 +8,8 @@ service stops, and at once in both cases.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +55,8 @@ class EventStreams:
         self._keep_alive_seconds = keep_alive_seconds
         self._closing = asyncio.Event()
         statistics.declare(LISTENERS, DROPPED)
-        statistics.watch(lambda: statistics.set(LISTENERS, announcer.listeners))
+        self._open = 0
+        statistics.watch(lambda: statistics.set(LISTENERS, self._open))
         statistics.watch(lambda: statistics.set(DROPPED, announcer.dropped))
 
     def close(self) -> None:
@@ -72,7 +75,7 @@ class EventStreams:
             RetryLater: As many listen as are allowed; nothing was sent yet.
         """
         try:
-            async with self._announcer.listen() as waiting:
+            async with self._announcer.listen() as waiting, self._counted():
                 await _begin(send)
                 ends = [asyncio.create_task(_reader_gone(receive)), asyncio.create_task(self._closing.wait())]
                 try:
@@ -82,6 +85,14 @@ class EventStreams:
                         task.cancel()
         except OverflowError as error:
             raise RetryLater(f"too many event streams: {error}") from error
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
 
     async def _tell(
         self, topics: frozenset[str], waiting: asyncio.Queue[Announcement], ends: list[asyncio.Task[Any]], send: Send

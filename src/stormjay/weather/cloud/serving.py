@@ -59,7 +59,7 @@ class Cloud:
         Args:
             observations: The table.
             settings: See ``CloudSettings``.
-            stations: What the settings know of stations, checked; their keys are not shown.
+            stations: What the settings know of stations, checked.
             clock: Judges source times.
 
         Raises:

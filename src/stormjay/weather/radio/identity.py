@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _NUMBER_MAX = 0xFFFFFFFF
+_NAME_LENGTH_MAX = 64
 
 
 def node_id(number: int) -> str | None:
@@ -19,14 +20,15 @@ def real_name(long_name: object, short_name: object, number: int) -> str | None:
     """Return the long name that people gave a node, else its short name, else None.
 
     Firmware and library fill in ``Meshtastic 1a2b`` and ``1a2b`` from the node's number until somebody names it;
-    such a name says nothing and counts as none (fault B16).
+    such a name says nothing and counts as none (fault B16). What UTF-8 cannot hold is replaced, and what is longer than
+    any node's name is cut: a name must never be why a reading cannot be stored.
     """
     tail = f"{number:08x}"[-4:]
     for name in (long_name, short_name):
         if not isinstance(name, str) or not name.strip():
             continue
         if name.strip().lower() not in (tail, f"meshtastic {tail}"):
-            return name.strip()
+            return name.strip()[:_NAME_LENGTH_MAX].encode("utf-8", "replace").decode()
     return None
 
 

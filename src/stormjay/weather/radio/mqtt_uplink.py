@@ -189,7 +189,7 @@ class MqttUplink:
                     continue
                 if packet is not None:
                     inbox.offer(packet)
-        except aiomqtt.MqttError as error:
+        except Exception as error:  # noqa: BLE001 - whatever ends this loop ends the link, or it would be deaf unseen
             inbox.lose(LinkLost(f"{self.name} ended: {error}"), reason="lost")
 
     def _client(self, inbox: Inbox) -> aiomqtt.Client:

@@ -44,7 +44,7 @@ _AIR_QUALITY = {
     "co2": "co2",
 }
 _POWER = re.compile(r"(voltage|current)_ch([1-8])")
-_MAX_UINT32 = 0xFFFFFFFF
+_MAX_UINT32, _MAX_INT32 = 0xFFFFFFFF, 0x7FFFFFFF
 
 
 class MalformedUplinkError(ValueError):
@@ -159,6 +159,8 @@ def _compact(value: object) -> bytes:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8 form, but it has an escape
         return json.dumps(value, separators=(",", ":")).encode()
+    except RecursionError as error:  # as deep as could just be read
+        raise MalformedUplinkError("not_json") from error
 
 
 def _hops(message: dict[str, Any]) -> tuple[int | None, int | None]:
@@ -178,12 +180,16 @@ def _gateway(sender: object, rest_of_topic: str) -> str | None:
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) else None
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond 1e308
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _integer(value: object) -> int | None:
     number = _number(value)
-    return None if number is None else int(number)
+    return None if number is None or abs(number) > _MAX_INT32 else int(number)
 
 
 def _uint32(value: object) -> int | None:

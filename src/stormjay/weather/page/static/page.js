@@ -108,12 +108,14 @@ function say(words) {
 
 addEventListener("pagehide", () => source?.close());
 addEventListener("pageshow", (event) => {
-  if (event.persisted) {
+  if (live && event.persisted) {
     listen();
     refreshSoon();
   }
 });
-listen();
+// The page of one packet has nothing that changes.
+const live = Boolean(view?.dataset.liveUrl || document.querySelector("[data-empty]"));
+if (live) listen();
 
 // --- ages -------------------------------------------------------------------------------------------------------
 

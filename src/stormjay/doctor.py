@@ -30,6 +30,7 @@ FREE_BYTES_LOW = 500_000_000
 FREE_BYTES_MIN = 50_000_000
 SECRET_LENGTH_MIN = 16
 """As the seed's stack asks of its shared secret (contract weather 6)."""
+_PART = {"weather.radio": "weather.listener", "weather.delivery": "weather.delivery"}
 _ASSETS = ("uplot/uPlot.iife.min.js", "htmx/htmx.min.js", "swagger-ui/swagger-ui-bundle.js")
 
 
@@ -52,6 +53,7 @@ async def examine(settings: Settings, *, clock: Clock, static: Path, file: Path 
         *_extras(settings),
         *_assets(static),
         *_secrets(settings),
+        *_idle(settings),
     ]
     findings.append(await web_port(settings))
     findings += await reachable(settings)
@@ -223,7 +225,7 @@ def _extras(settings: Settings) -> Iterator[Finding]:
                 check=f"extra {extra}",
                 verdict="problem",
                 text=f"{name} needs the extra {extra}, which is not installed",
-                next_step=f"install it: `pipx install 'stormjay[{extra}]'`",
+                next_step=f"install it with the pip that installed Stormjay: `pip install '.[{extra}]'` in the checkout",
             )
         else:
             yield Finding(check=f"extra {extra}", verdict="ok", text=f"the extra {extra} is installed")
@@ -236,10 +238,27 @@ def _assets(static: Path) -> Iterator[Finding]:
             check="browser files",
             verdict="warning",
             text=f"missing: {', '.join(missing)}; the page has no charts and the API page does not open",
-            next_step="run `make` in a checkout, or install Stormjay from a wheel, which carries them",
+            next_step="run `make vendor` in the checkout and install from it again, or install from a wheel",
         )
     else:
         yield Finding(check="browser files", verdict="ok", text="the browser's files are there")
+
+
+def _idle(settings: Settings) -> Iterator[Finding]:
+    """Tell of what has an address and is not enabled: the older scripts were started one by one."""
+    weather = settings.weather
+    for name, address, enabled, words in (
+        ("weather.radio", weather.radio.source, weather.radio.enabled, "nothing is heard"),
+        ("weather.delivery", weather.delivery.api_url, weather.delivery.enabled, "readings stay here"),
+    ):
+        if address and not enabled:
+            variable = f"STORMJAY_{name.upper().replace('.', '__')}__ENABLED"
+            yield Finding(
+                check=f"{name}.enabled",
+                verdict="warning",
+                text=f"{name} has an address and is not enabled: {words} unless `stormjay run {_PART[name]}` runs, too",
+                next_step=f"set {name}.enabled = true ({variable}=true)",
+            )
 
 
 def _secrets(settings: Settings) -> Iterator[Finding]:

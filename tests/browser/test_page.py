@@ -132,6 +132,16 @@ def test_the_strip_answers_to_keys(app: Served, browser: Browser) -> None:
         expect(page.locator("#packet .minute")).to_be_visible()
 
 
+def test_the_page_of_one_packet_says_nothing_of_live(app: Served, browser: Browser) -> None:
+    with opened(browser, f"{app.url}/?station={STATION}") as page:
+        href = page.locator("#part-packets a").first.get_attribute("href")
+    with opened(browser, f"{app.url}{href}") as page:
+        page.evaluate("window.dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+        app.capture(newest(-7.1, 70_002))
+        page.wait_for_timeout(1500)
+        expect(page.locator("#live-state")).to_be_empty()
+
+
 def test_a_hostile_packet_stays_text(app: Served, browser: Browser) -> None:
     with opened(browser, f"{app.url}/?station={STATION}") as page:
         page.locator("#part-packets a", has_text="Ledger entry").first.click()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from stormjay.assembly import demonstration, parts, running
 from stormjay.assembly.parts import Common
@@ -88,6 +89,18 @@ async def test_each_destination_has_its_own_queue_and_key(tmp_path: Path) -> Non
     assert web is not None
     assert {"weather.delivery.api", "weather.delivery.club", "weather.page"} <= {part.name for part in made.parts}
     assert {"delivery api", "delivery club", "journal"} <= set(made.common.health.readiness().checks)
+
+
+@pytest.mark.anyio
+async def test_an_address_that_nothing_is_delivered_to_is_told(tmp_path: Path) -> None:
+    """As with the variables of the older scripts, whose worker was started by itself."""
+    made = plan(tmp_path, API_URL="https://first.example", API_KEY="first key of sixteen")
+    with capture_logs() as logs:
+        async with made.stack:
+            await running._add_far_sides(made)
+    told = next(line for line in logs if line["event"] == "delivery.destinations_not_served")
+    assert told["destinations"] == ["api"]
+    assert "weather.delivery.enabled" in told["next_step"]
 
 
 def test_an_unknown_kind_of_radio_is_told() -> None:

@@ -164,6 +164,16 @@ def test_a_far_side_that_is_down_or_has_another_time_is_told(tmp_path: Path) -> 
         assert "3600 s apart" in found(given(tmp_path, API_URL=url, API_KEY="a-key-that-is-long"))["clock"].text
 
 
+def test_what_has_an_address_and_is_not_enabled_is_told(tmp_path: Path) -> None:
+    addresses = {"API_URL": f"http://127.0.0.1:{free_port()}", "MESHTASTIC_DEVICE": "/dev/ttyNOWHERE"}
+    findings = found(given(tmp_path, **addresses))
+    assert "readings stay here" in findings["weather.delivery.enabled"].text
+    assert "STORMJAY_WEATHER__DELIVERY__ENABLED=true" in findings["weather.delivery.enabled"].next_step
+    assert "weather.listener" in findings["weather.radio.enabled"].text
+    on = found(given(tmp_path, API_KEY="k", STORMJAY_WEATHER__DELIVERY__ENABLED="true", **addresses))
+    assert "weather.delivery.enabled" not in on
+
+
 def test_short_secrets_and_bare_stations_are_warned_of(tmp_path: Path) -> None:
     findings = found(given(tmp_path, API_SHARED_SECRET="short", STORMJAY_WEATHER__STATIONS__5C32D4D9__NAME="Garden"))
     assert findings["weather.cloud.api_shared_secret"].verdict == "warning"

@@ -236,7 +236,7 @@ def test_an_address_that_is_none_is_told(url: str) -> None:
 
 
 def test_an_address_is_taken_apart() -> None:
-    broker = Broker.from_url("mqtts://me:p%40ss@broker.example?cafile=/etc/ca.pem")
+    broker = Broker.from_url("mqtts://me:p%40ss@broker.example?ca_file=/etc/ca.pem")
     assert broker == Broker(
         host="broker.example", port=8883, username="me", password="p@ss", tls=True, cafile="/etc/ca.pem"
     )

@@ -14,7 +14,7 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the MQTT sink.
 
     Attributes:
-        url: ``mqtt://user:password@host:1883`` or ``mqtts://``; ``?cafile=`` names a CA of one's own.
+        url: ``mqtt://user:password@host:1883`` or ``mqtts://``; ``?ca_file=`` names a CA of one's own.
         base_topic: First part of every topic.
         discovery: Announce devices to Home Assistant.
         discovery_prefix: Home Assistant's prefix.
@@ -63,5 +63,5 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
             username=unquote(parts.username) if parts.username else None,
             password=unquote(parts.password) if parts.password else None,
             tls=tls,
-            cafile=parse_qs(parts.query).get("cafile", [None])[0],
+            cafile=parse_qs(parts.query).get("ca_file", [None])[0],
         )

@@ -14,6 +14,7 @@ from stormjay.weather.views_series import FieldSeries, SeriesView, series
 
 RANGE_WORDS = {"24h": "24 hours", "7d": "7 days", "30d": "30 days"}
 _TABLE_BUCKET_SECONDS = {"24h": 3600, "7d": 21_600, "30d": 86_400}
+_BUCKET_WORDS = {"24h": "hour", "7d": "6 hours", "30d": "day"}
 _TABLE_ROWS_MAX = 60
 
 
@@ -64,15 +65,16 @@ def charts(
         max_points=_TABLE_ROWS_MAX,
         bucket_seconds=_TABLE_BUCKET_SECONDS[length],
     )
-    return [_filled(chart, table, RANGE_WORDS[length], times) for chart in CHARTS]
+    return [_filled(chart, table, length, times) for chart in CHARTS]
 
 
-def _filled(chart: Chart, table: SeriesView, span_words: str, times: Times) -> Chart:
+def _filled(chart: Chart, table: SeriesView, length: str, times: Times) -> Chart:
     head, rows = _table(chart, table, times)
-    return msgspec.structs.replace(chart, summary=_words(chart, table, span_words), head=head, rows=rows)
+    return msgspec.structs.replace(chart, summary=_words(chart, table, length), head=head, rows=rows)
 
 
-def _words(chart: Chart, table: SeriesView, span_words: str) -> str:
+def _words(chart: Chart, table: SeriesView, length: str) -> str:
+    span_words = RANGE_WORDS[length]
     main = table.fields[chart.fields[0]]
     if chart.kind == "bars":
         amounts = [amount for amount in main.sum if amount is not None]
@@ -86,7 +88,7 @@ def _words(chart: Chart, table: SeriesView, span_words: str) -> str:
     newest = next((each for each in reversed(main.mean) if each is not None), None)
     return (
         f"Between {value(name, low)} and {value(name, high)} {chart.unit} in the last {span_words}; "
-        f"lately {value(name, newest)} {chart.unit}."
+        f"mean of the latest {_BUCKET_WORDS[length]} {value(name, newest)} {chart.unit}."
     )
 
 

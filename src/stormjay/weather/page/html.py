@@ -217,7 +217,7 @@ def _packet_routes(pages: Pages, reader: JournalReader, guards: Guards) -> list[
 
 
 def _html(text: str) -> Response[str]:
-    return Response(text, media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"})
+    return Response(text, media_type="text/html", headers={"cache-control": "no-store"})
 
 
 @get("/manifest.webmanifest", include_in_schema=False)

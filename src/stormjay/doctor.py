@@ -225,7 +225,7 @@ def _extras(settings: Settings) -> Iterator[Finding]:
                 check=f"extra {extra}",
                 verdict="problem",
                 text=f"{name} needs the extra {extra}, which is not installed",
-                next_step=f"install it with the pip that installed Stormjay: `pip install '.[{extra}]'` in the checkout",
+                next_step=f"in the checkout, with the pip that installed Stormjay: `pip install '.[{extra}]'`",
             )
         else:
             yield Finding(check=f"extra {extra}", verdict="ok", text=f"the extra {extra} is installed")

@@ -136,9 +136,14 @@ def test_the_page_of_one_packet_says_nothing_of_live(app: Served, browser: Brows
     with opened(browser, f"{app.url}/?station={STATION}") as page:
         href = page.locator("#part-packets a").first.get_attribute("href")
     with opened(browser, f"{app.url}{href}") as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
         page.evaluate("window.dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
         app.capture(newest(-7.1, 70_002))
-        page.wait_for_timeout(1500)
+        assert (
+            page.evaluate("fetch('/healthz').then((answer) => answer.status)") == 200
+        )  # whatever came before has come
+        assert [url for url in asked if "/events" in url] == []
         expect(page.locator("#live-state")).to_be_empty()
 
 

@@ -86,7 +86,9 @@ def status_for_people(answer: dict[str, Any]) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for figure in answer.get("statistics", []):
         name, value = figure.get("label"), figure.get("value")
-        if name and value:
+        if (
+            name and value and not str(figure.get("name")).endswith("_timestamp_seconds")
+        ):  # the sections say it as a time
             places = ", ".join(map(str, (figure.get("labels") or {}).values()))
             figures[f"{name} ({places})" if places else name] = value
     return {**answer, "statistics": figures}

@@ -5,6 +5,7 @@ One function per section, each yielding whole sentences for people; ``problems_o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -15,6 +16,7 @@ from stormjay.weather import fields
 
 TOKEN_LENGTH_MIN = 16
 """Shorter tokens can be guessed."""
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 
 
 def problems_of(settings: Settings) -> list[str]:
@@ -82,6 +84,8 @@ def _destinations(weather: Weather) -> Iterator[str]:
 def _limits(weather: Weather) -> Iterator[str]:
     if weather.offline_after_seconds <= weather.stale_after_seconds:
         yield "weather.offline_after_seconds must be more than weather.stale_after_seconds"
+    if not _TABLE_NAME.fullmatch(weather.cloud.table_name) or weather.cloud.table_name.lower().startswith("sqlite_"):
+        yield f"weather.cloud.table_name: {weather.cloud.table_name!r} must be letters, digits, _, - or ., 1 to 255"
     if not weather.delivery.schedule_seconds:
         yield "weather.delivery.schedule_seconds must hold at least one pause"
     for node in weather.allow_nodes:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from stormjay.settings_table import Entries, Row, Settings
 Path = tuple[str, ...]
 """Where a value stands: ``("weather", "delivery", "api_url")``; ``*`` stands for the name of an entry."""
 
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _TYPE_WORDS: dict[Any, str] = {str: "text", int: "whole number", float: "number", bool: "yes or no"}
@@ -109,8 +111,6 @@ class Setting:
         return result
 
     def _of_type(self, value: object) -> Any:  # noqa: ANN401 - the row's own type
-        if isinstance(value, float) and value != value:  # noqa: PLR0124 - only NaN differs from itself
-            raise MismatchError(self.expectation)
         if isinstance(value, str) and self.row.plain_scheme and _is_device(value):
             value = f"{self.row.plain_scheme}://{value}"
         try:
@@ -131,10 +131,13 @@ class Setting:
                 sound = False
             if not sound:
                 raise MismatchError(self.expectation)
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, bool) or not isinstance(number, int | float):
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, str) and _UNSEEN.search(part):
+                raise MismatchError(f"{self.expectation}, without line breaks or other control characters")
+            if isinstance(part, bool) or not isinstance(part, int | float):
                 continue
-            if (row.low is not None and number < row.low) or (row.high is not None and number > row.high):
+            inside = (row.low is None or row.low <= part) and (row.high is None or part <= row.high)
+            if not inside or part - part != 0:  # not zero for NaN and infinity alone
                 raise MismatchError(self.expectation)
 
 

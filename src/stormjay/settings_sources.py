@@ -126,7 +126,7 @@ def read_toml(file: Path, loading: Loading) -> None:
     """Take everything that a settings file says."""
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # also a number of thousands of digits, or endless nesting
         loading.problems.append(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}")
         return
     found = sorted(_leaves(content, ()), key=lambda item: item[0][-1].endswith("_file"))  # a file beats its sibling

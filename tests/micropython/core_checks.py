@@ -133,6 +133,16 @@ def check_refused_amounts_go_on_with_the_next_reading() -> None:
     assert [text["r"], text["lc"], text["ri"]] == [0.75, 3, 2]
 
 
+def check_a_clock_that_was_set_back_does_not_date_readings_ahead() -> None:
+    """A reading dated days ahead waits for the radio; the ones after it go out with their own times and its rain."""
+    bridge = Bridge(heartbeat_ms=0, gap_ms=0)
+    bridge.on_datagram(obs(3 * 1440, 0.5), 0)
+    bridge.on_datagram(obs(0, 0.25), 60000)
+    bridge.on_datagram(obs(1, 0.25), 120000)
+    text = json.loads((bridge.next_line(120000) or b"").decode())
+    assert [text["ts"], text["r"], text["ri"]] == [T0 + 60, 1, 3]
+
+
 def check_carrying_ends_before_120_minutes_and_500_mm() -> None:
     """While the radio is away texts of their own begin, at the latest after 120 min or before 500 mm."""
     bridge = Bridge(heartbeat_ms=0, gap_ms=0)
@@ -320,6 +330,7 @@ CHECKS = (
     check_a_fast_source_is_thinned_and_its_rain_kept,
     check_a_frozen_line_comes_again_byte_for_byte,
     check_refused_amounts_go_on_with_the_next_reading,
+    check_a_clock_that_was_set_back_does_not_date_readings_ahead,
     check_carrying_ends_before_120_minutes_and_500_mm,
     check_a_full_queue_of_readings_still_keeps_the_rain,
     check_incomplete_records_for_hours,

@@ -11,6 +11,7 @@ def test_a_status_for_people_has_one_line_per_figure_that_says_something() -> No
         "statistics": [
             {"name": "delivery_waiting", "label": "Waiting for delivery", "labels": {"destination": "api"}, "value": 3},
             {"name": "weather_texts", "label": "Texts", "labels": {}, "value": 7},
+            {"name": "last_success_timestamp_seconds", "label": "Last delivery", "labels": {}, "value": 1.7e9},
             {"name": "nothing", "label": "Nothing yet", "labels": {}, "value": 0},
             {"name": "for_machines_only", "label": "", "labels": {}, "value": 5},
         ],

@@ -172,6 +172,20 @@ async def test_states_follow_last_heard_contents_and_the_clock(data_dir: Path) -
     await journal.close()
 
 
+async def test_what_was_said_while_the_clock_was_ahead_does_not_outlast_it(data_dir: Path) -> None:
+    clock = ManualClock(START)
+    journal = await opened(data_dir / "weatherstation.db", clock)
+    year = 365 * 86_400
+    await clock.advance(year)
+    await journal.capture(packet({"sys": "dbg", "up": 1}, year))
+    clock.set_back(year)
+    assert await journal.refresh_states() == {NODE: "offline"}
+    await journal.capture(packet({"sys": "ok", "up": 2}, 5))
+    status = await status_of(journal)
+    assert (status["last_status"], status["last_health_at_utc"]) == ("ok", "2026-03-18T09:00:05+00:00")
+    await journal.close()
+
+
 async def test_run_keeps_the_states_in_step_with_the_clock(data_dir: Path) -> None:
     clock = ManualClock(START)
     journal = await opened(data_dir / "a.db", clock)

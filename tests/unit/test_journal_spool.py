@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -105,6 +106,26 @@ async def test_b15_a_journal_removed_under_the_process_loses_nothing_more(data_d
     again = await opened(folder / "a.db")
     assert len(await rows(again, "weather_readings")) == 1
     await again.close()
+
+
+async def test_b15_what_the_disk_took_half_of_does_not_come_twice(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = _Broken(journal)
+    assert (await journal.capture(packet(observation(i=1)))).kind == "spooled"
+    before = journal._spool.waiting()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        assert (await journal.capture(packet(observation(i=2, ts=TS + 60), 60))).kind == "spooled"
+    assert journal._spool.waiting() == before
+    broken.down = False
+    await journal.replay_waiting()
+    assert [row["msg_id"] for row in await rows(journal, "weather_readings")] == [1, 2]
+    assert await rows(journal, "ingest_events") == []
 
 
 async def test_b15_the_ledger_takes_what_no_column_can_hold(journal: Journal) -> None:

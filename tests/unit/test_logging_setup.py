@@ -51,6 +51,22 @@ def test_a_json_line_has_time_level_event_and_fields() -> None:
     assert "grün" in stream.getvalue()
 
 
+@pytest.mark.parametrize("failure", [BrokenPipeError(), OSError(28, "No space left on device"), ValueError("closed")])
+def test_a_line_that_cannot_be_written_stops_nothing(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: str) -> int:
+        raise failure
+
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "write", fail)
+    monkeypatch.setattr(stream, "flush", fail)
+    configure(clock=CLOCK, stream=stream)
+    structlog.get_logger().info("weather_saved")
+    logging.getLogger("library").warning("in trouble")
+    assert capsys.readouterr().err == ""
+
+
 def test_secrets_are_masked_by_key_in_addresses_and_by_value() -> None:
     stream = io.StringIO()
     configure(clock=CLOCK, stream=stream, secrets=["hush-hush", "tiny"])

@@ -120,6 +120,19 @@ async def test_a_suspect_that_came_through_is_not_to_blame_for_kills_while_it_wa
     assert bench.states() == {"a": ("retry", 3)}, "tried when it was due, and never given up"
 
 
+async def test_a_clock_that_was_a_year_ahead_keeps_no_row_for_a_year() -> None:
+    bench = Bench()
+    await bench.clock.advance(365 * 86_400)
+    bench.add("a")
+    bench.far.answer = lambda _: BUSY
+    async with running(bench.relay().run()):
+        await bench.clock.advance(1)
+        bench.far.answer = lambda _: Delivered()
+        bench.clock.set_back(365 * 86_400)
+        await bench.clock.advance(10)
+    assert bench.states() == {"a": ("delivered", 1)}
+
+
 class _Killed(BaseException):
     """Stands for the end of the process."""
 

@@ -95,6 +95,17 @@ def test_every_variable_of_the_seeds_is_taken(place: Place) -> None:
     assert (weather.cloud.table_name, weather.cloud.allowed_cors_origin) == ("Other", "https://page.example")
 
 
+@pytest.mark.parametrize("text", [
+    "[weather.delivery]\nschedule_seconds = [30, nan]", "[weather.ranges]\ntemp_c = [-inf, inf]",
+    '[weather.delivery]\napi_key = "a\\r\\nb: c"', '[weather.cloud]\nallowed_cors_origin = "*\\r\\nx: y"',
+    '[weather]\ndatabase = "a\\u0000b"', '[weather.cloud]\ntable_name = "sqlite_master"',
+    "[web]\nport = " + "9" * 5000, "a = " + "[" * 3000 + "]" * 3000,
+], ids=lambda text: text[:30])  # fmt: skip
+def test_what_would_break_a_part_later_is_refused_at_once(place: Place, text: str) -> None:
+    (place.folder / "stormjay.toml").write_text(text, encoding="utf-8")
+    assert len(place.problems()) == 1
+
+
 def test_a_blank_variable_of_the_seeds_counts_as_absent(place: Place) -> None:
     problems = place.problems("weather.delivery", API_URL=" ", API_KEY="")
     assert [problem.split(" is missing")[0] for problem in problems] == [

@@ -73,6 +73,17 @@ async def test_a_constraint_error_belongs_to_its_own_caller(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("value", [[], 2**70, "\ud800"], ids=["list", "too large", "half a pair"])
+async def test_a_value_that_cannot_be_bound_fails_alone_and_the_writer_goes_on(tmp_path: Path, value: object) -> None:
+    database = await opened(tmp_path / "a.db")
+    with pytest.raises((sqlite3.Error, OverflowError, UnicodeError)):
+        await database.write(lambda connection: connection.execute("SELECT ?", (value,)))
+    await database.write(insert("after"))
+    assert await database.read(names) == ["after"]
+    await database.close()
+
+
+@pytest.mark.anyio
 async def test_disk_full_fails_the_group_and_stores_nothing_of_it(tmp_path: Path) -> None:
     database = await opened(tmp_path / "a.db")
     await database.write(insert("kept"))

@@ -49,6 +49,8 @@ async def test_it_serves_until_cancelled_and_ends_event_streams_at_once() -> Non
             health = await client.get("/healthz")
             assert health.json() == {"ok": True}
             assert "server" not in health.headers
+            assert (await client.head("/events")).status_code == 200
+            assert announcer.listeners == 0
             async with client.stream("GET", "/events") as events:
                 lines = events.aiter_lines()
                 assert (await anext(lines)).startswith("retry")
@@ -59,6 +61,25 @@ async def test_it_serves_until_cancelled_and_ends_event_streams_at_once() -> Non
         with pytest.raises(asyncio.CancelledError):
             await task
         assert announcer.listeners == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "half", [b"", b"GET /healthz HT", b"POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nab"]
+)
+async def test_half_a_request_holds_a_connection_for_a_bounded_time(half: bytes) -> None:
+    urls: asyncio.Queue[str] = asyncio.Queue()
+    settings = WebSettings(port=0, request_seconds=0.05)
+    task = asyncio.create_task(serve(made(), settings, on_started=urls.put_nowait))
+    with anyio.fail_after(60):
+        port = int((await urls.get()).rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(half)
+        await reader.read()  # returns at the end of the connection
+        writer.close()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 def test_a_port_in_use_names_the_setting() -> None:

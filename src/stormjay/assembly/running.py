@@ -207,10 +207,9 @@ async def _add_far_sides(plan: Plan) -> None:
             common.health.add_section(f"delivery {name}", partial(_delivery_section, delivery, common.statistics))
             plan.add(f"weather.delivery.{name}", delivery)
     elif (own.delivery.api_url or own.destinations) and not plan.wanted:
-        first = [built.FIRST_DESTINATION] if own.delivery.api_url else []
         log.warning(
             "delivery.destinations_not_served",
-            destinations=[*first, *own.destinations],
+            destinations=[*([built.FIRST_DESTINATION] if own.delivery.api_url else []), *own.destinations],
             next_step="set weather.delivery.enabled, or run weather.delivery in a process of its own",
         )
     if plan.settings.mqtt.url and (plan.journal is not None or not plan.wanted):

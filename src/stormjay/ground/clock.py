@@ -78,6 +78,10 @@ class ManualClock:
         heapq.heappush(self._waiting, (self._elapsed + seconds, next(self._order), future))
         await future
 
+    def set_back(self, seconds: float) -> None:
+        """Set the wall time back, as a time server does; what counts steadily goes on."""
+        self._start -= timedelta(seconds=seconds)
+
     def waiters(self) -> int:
         """Return how many sleepers there are (those already cancelled not counted)."""
         return sum(1 for _, _, future in self._waiting if not future.done())
@@ -99,6 +103,25 @@ class ManualClock:
     async def _give_turns(turns: int) -> None:
         for _ in range(turns):
             await asyncio.sleep(0)
+
+
+class WallWatch:
+    """Tells when the wall time was set back, which leaves what was planned by it waiting for far too long."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead = self._measured()
+
+    def went_back(self) -> bool:
+        """Tell whether it was set back by more than a minute since this was last asked."""
+        before, self._ahead = self._ahead, self._measured()
+        return self._ahead < before - WENT_BACK_SECONDS
+
+    def _measured(self) -> float:
+        return self._clock.now().timestamp() - self._clock.monotonic()
+
+
+WENT_BACK_SECONDS = 60.0
 
 
 def seeded_random(seed: int | None = None) -> random.Random:

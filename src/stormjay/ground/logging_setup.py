@@ -7,11 +7,12 @@ the values of known secret keys, passwords in addresses, and any secret that the
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, cast
 
 import msgspec
 import structlog
@@ -99,6 +100,28 @@ class Stamper:
         return {**head, **{name: value for name, value in event.items() if name not in head}}
 
 
+class _Lenient:
+    """Takes lines for a stream and gives up those that it cannot write.
+
+    The reader of a pipe may be gone and the disk of a log file full; neither may keep a reading from being stored or a
+    service from stopping.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what can be written."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what can be flushed."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 def render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     """Return the line as one JSON object; numbers that JSON lacks become null."""
     return msgspec.json.encode(event, enc_hook=str).decode("utf-8", "replace")
@@ -122,6 +145,7 @@ def configure(
         stream: Where lines go; standard output when None.
     """
     target = stream or sys.stdout
+    lines = _Lenient(target)
     as_text = log_format == "text" or (log_format == "auto" and target.isatty())
     masker = Masker(secrets)
     shared: list[Processor] = [
@@ -142,10 +166,10 @@ def configure(
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(target),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", lines)),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(target)
+    handler = logging.StreamHandler(lines)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],

@@ -161,8 +161,8 @@ class Service:
         if self._stop.is_set():  # asked twice: somebody is in a hurry, and what is committed is safe
             self._log.warning("shutdown_forced", signal=number.name)
             self._abandon(EXIT_FORCED)
-        self._log.info("shutdown_requested", signal=number.name)
         self._stop.set()
+        self._log.info("shutdown_requested", signal=number.name)
 
     def _note_crash(self, tasks: dict[str, asyncio.Task[None]]) -> None:
         name = next((name for name, task in tasks.items() if task.done()), None)

@@ -158,7 +158,7 @@ class Database:
         except sqlite3.OperationalError as error:
             raise StoreUnavailable(f"cannot read {self.path.name}: {error}") from error
         except sqlite3.DatabaseError as error:
-            if (error.sqlite_errorcode & 0xFF) not in _DAMAGE:
+            if _code(error) not in _DAMAGE:
                 raise
             raise _as_ours(error, self.path) from error
 
@@ -249,7 +249,7 @@ def _run_in_savepoint(connection: sqlite3.Connection, job: _Job) -> None:
     try:
         job.result = job.work(connection)
     except sqlite3.Error as error:
-        if (error.sqlite_errorcode & 0xFF) in _GROUP_FATAL + _DAMAGE:
+        if _code(error) in _GROUP_FATAL + _DAMAGE:
             raise
         job.error = error
     except Exception as error:  # noqa: BLE001 - whatever the caller's work raised belongs to the caller
@@ -266,8 +266,12 @@ def _displaced(path: Path) -> StoreDamaged:
     )
 
 
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # Python's module has none for what it finds by itself
+
+
 def _as_ours(error: sqlite3.Error, path: Path) -> StoreUnavailable | StoreDamaged:
-    if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE:
+    if _code(error) in _DAMAGE:
         return StoreDamaged(
             f"{path} is damaged: {error}", next_step="restart: the file is set aside at start; restore it from a backup"
         )
@@ -340,7 +344,7 @@ def _set_aside_if_damaged(path: Path, clock: Clock) -> Path | None:
         answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         damaged = answer != "ok"
     except sqlite3.DatabaseError as error:
-        if (error.sqlite_errorcode & 0xFF) not in _DAMAGE:
+        if _code(error) not in _DAMAGE:
             raise _as_ours(error, path) from error
         damaged = True
     finally:

@@ -37,7 +37,7 @@ INTERVALS_MS = {
 }
 COUNTERS = ("udp", "jerr", "unsup", "rej", "skip", "qrepl", "qdrop", "fwd", "dup", "frgn", "over")
 
-WIND_AGE_S = 120
+WIND_AGE_S, LATE_S_MAX = 120, 600  # a record that seems later than that was not late: the clock was set back
 WIND_PARTS = 3
 REMEMBERED = 16
 OBS_PER_DATAGRAM_MAX = 16
@@ -189,7 +189,7 @@ class Bridge:
         serial = message.get("serial_number")
         if self._serials and serial not in self._serials and message.get("hub_sn") not in self._serials:
             return self._counted("frgn", "foreign")
-        return self._sorted(serial[:SERIAL_LENGTH_MAX] if isinstance(serial, str) else "", message, now_ms)
+        return self._sorted(text_of(serial[:SERIAL_LENGTH_MAX]) if isinstance(serial, str) else "", message, now_ms)
 
     def _sorted(self, serial: str, message: "dict[str, object]", now_ms: int) -> str:
         kind = message.get("type")
@@ -246,7 +246,7 @@ class Bridge:
     def _queue_obs(self, ts: int, record: "dict[str, float]", now_ms: int) -> str:
         waiting = [entry for entry in self._queue if entry.kind == "obs_st"]
         last = waiting[-1] if waiting else None
-        if last is not None and ts < last.ts:  # it came late: the newer one speaks for both
+        if last is not None and last.ts - LATE_S_MAX <= ts < last.ts:  # it came late: the newer one speaks for both
             absorb(self._carry, amounts_of(record))
             self._take(last.record)
             return self._counted("qrepl", "queued")

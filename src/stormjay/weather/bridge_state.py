@@ -8,6 +8,7 @@ the home side knows it as the same reading. Survives: power cut, kill. A file th
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 import structlog
@@ -17,7 +18,9 @@ from stormjay.weather.bridge_core import Bridge, Entry
 _log = structlog.get_logger(__name__)
 
 Number = int | float
-EntryState = tuple[str, int, dict[str, Number], list[tuple[str, str]], str]
+Kind = Literal["evt_strike", "evt_precip", "obs_st", "device_status", "hub_status", "dbg"]
+MessageId = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+EntryState = tuple[Kind, int, dict[str, Number], list[tuple[str, str]], str]
 
 
 class BridgeState(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +34,7 @@ class BridgeState(msgspec.Struct, frozen=True, kw_only=True):
         seen: Per type the records heard last.
     """
 
-    msg_id: int
+    msg_id: MessageId
     carry: dict[str, Number]
     queue: list[EntryState]
     flight: EntryState | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +19,8 @@ from stormjay.weather.records import BATTERY_PLACE, Body, Health, Telemetry, Wea
 
 ONLINE, STALE, OFFLINE, LOW_BATTERY = STATES = ("online", "stale", "offline", "low_battery")
 _LONG_AGO_US = -(2**62)
+_AHEAD_US = timestamps.PLAUSIBLE_AHEAD // timedelta(microseconds=1)
+"""What was said further ahead of now was said while this machine's clock was wrong; it must not outlast that clock."""
 
 Value = str | int | float
 Said = tuple[int, int, Value]
@@ -230,22 +233,25 @@ def derived_state(status: Status, now_us: int, thresholds: Thresholds) -> str | 
 
     Offline goes before stale, stale before a low battery: the graver fault is named.
     """
-    last_heard = max((status.said[name][0] for name in HEARD_COLUMNS if name in status.said), default=None)
-    if last_heard is None:
+    if not status.said.keys() & set(HEARD_COLUMNS):
         return None
+    believed = _believed(status.said, now_us)
+    last_heard = max((believed[name][0] for name in HEARD_COLUMNS if name in believed), default=_LONG_AGO_US)
     if now_us - last_heard > thresholds.offline_after_seconds * 1e6:
         return OFFLINE
-    weather = status.said.get("last_weather_at_utc")
+    weather = believed.get("last_weather_at_utc")
     if weather is None or now_us - weather[0] > thresholds.stale_after_seconds * 1e6:
         return STALE
     batteries = [
-        said
-        for name in ("last_battery_voltage_v", "last_device_voltage_v")
-        if (said := status.said.get(name)) is not None
+        said for name in ("last_battery_voltage_v", "last_device_voltage_v") if (said := believed.get(name)) is not None
     ]
     if batteries and float(max(batteries)[2]) <= thresholds.low_battery_v:
         return LOW_BATTERY
     return ONLINE
+
+
+def _believed(known: Mapping[str, Said], now_us: int) -> dict[str, Said]:
+    return {name: said for name, said in known.items() if max(said[:2]) <= now_us + _AHEAD_US}
 
 
 def write_status(
@@ -260,6 +266,7 @@ def write_status(
     """Bring the row of one sender up to date with what its packets say."""
     held = connection.execute(f"{_SELECT} WHERE source_node_id = ?", (source_node_id,)).fetchone()
     status = Status() if held is None else Status(tuple(held), held["value_times_json"])
+    status.said = _believed(status.said, now_us)
     for observation in observations:
         status.take(observation)
     values, times_json = status.row()

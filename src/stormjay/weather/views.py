@@ -117,11 +117,7 @@ def station_view(connection: sqlite3.Connection, station: str, site: Site, now_u
         (station, format_us(now_us + _AHEAD_US)),
     ).fetchone()
     if status is None and row is None and site == Site():
-        raise NotFound(
-            "unknown_station",
-            f"the journal has heard nothing of {station}",
-            next_step="a station is named by its node id, as !5c32d4d9",
-        )
+        raise NotFound("unknown_station", f"the journal has heard nothing of {station}")
     given = next((each["source_name"] for each in (status, row) if each is not None and each["source_name"]), None)
     heard = [text for text in (*(status or ())[1:], row["received_at_utc"] if row else None) if text]
     return StationView(

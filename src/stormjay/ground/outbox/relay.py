@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from stormjay.errors import StoreUnavailable
 from stormjay.ground.announcer import Announcer
-from stormjay.ground.clock import Clock, seeded_random
+from stormjay.ground.clock import Clock, WallWatch, seeded_random
 from stormjay.ground.outbox.breaker import Breaker
 from stormjay.ground.outbox.policy import RelayPolicy, RelayStatus, Sender
 from stormjay.ground.outbox.port import Claimed, Delivered, Final, Outbox, Outcome, Settlement, TryLater, Work
@@ -51,7 +51,7 @@ class Relay(Generic[T]):
         self._outbox = outbox
         self._sender = sender
         self._policy = policy
-        self._clock = clock
+        self._clock, self._wall = clock, WallWatch(clock)
         self._announcer = announcer
         self._heartbeat = heartbeat
         self._report = Report(outbox.destination, statistics, announcer)
@@ -242,8 +242,8 @@ class Relay(Generic[T]):
         if any(isinstance(outcome, Delivered) for _, outcome in judged.over):
             self._last_success_at = now
         self._unsaved += self._settling.settlements(judged, self._in_work(), now)
-        # First the waiting rows become due, then those at fault get their own times.
-        self._wake_waiting = self._wake_waiting or judged.closed
+        # First waiting rows become due (also those timed by a wrong clock), then those at fault get their own times.
+        self._wake_waiting = self._wake_waiting or judged.closed or self._wall.went_back()
         while self._wake_waiting:
             self._wake_waiting = await self._outbox.wake(skip=self._breaker.at_fault()) > 0
             self._heartbeat()

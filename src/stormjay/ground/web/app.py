@@ -17,7 +17,7 @@ from litestar.exceptions import NotFoundException
 from litestar.router import Router
 from litestar.routes import HTTPRoute
 from litestar.static_files import create_static_files_router
-from litestar.types import ControllerRouterHandler, Message, Scope, Send
+from litestar.types import ControllerRouterHandler, HTTPDisconnectEvent, Message, Scope, Send
 
 from stormjay.ground.announcer import Announcer
 from stormjay.ground.clock import Clock
@@ -57,6 +57,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
         seed_paths: Paths that keep the seeds' habits: CORS headers, and 404 ``route_not_found`` for a wrong method.
         connections_max: Connections served at once; further ones are answered with 503.
         keep_alive_seconds: An idle connection is closed after that.
+        request_seconds: A connection whose request is not whole after that is closed.
         shutdown_seconds: Requests under way get that long when the service stops.
         events_keep_alive_seconds: A comment is sent on a silent event stream after that.
     """
@@ -68,6 +69,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed_paths: tuple[str, ...] = ("/observations", "/stations")
     connections_max: int = 1000
     keep_alive_seconds: int = 30
+    request_seconds: float = 60.0
     shutdown_seconds: int = 5
     events_keep_alive_seconds: float = 15.0
 
@@ -116,7 +118,7 @@ class WebApp(Litestar):
                 answer = self._errors.answer(scope, error)
             await answer(scope, receive, finishing)
         elif method == "HEAD" and not path.startswith("/static/"):
-            await super().__call__(cast("Scope", {**scope, "method": "GET"}), receive, _without_body(finishing))
+            await super().__call__(cast("Scope", {**scope, "method": "GET"}), _gone, _without_body(finishing))
         else:
             await super().__call__(scope, receive, finishing)
 
@@ -205,6 +207,11 @@ def _finishing(send: Send, extra: Headers) -> Send:
         await send(message)
 
     return finishing
+
+
+async def _gone() -> HTTPDisconnectEvent:
+    """Stand for a reader who waits for nothing more, so that a stream ends with its headers."""
+    return {"type": "http.disconnect"}
 
 
 def _without_body(send: Send) -> Send:

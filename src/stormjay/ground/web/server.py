@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 
 import structlog
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from stormjay.errors import SettingsError
 from stormjay.ground.web.app import WebApp, WebSettings
@@ -19,6 +20,42 @@ HOST_SETTING = "STORMJAY_WEB__HOST"
 _BACKLOG = 2048
 _PORT_MAX = 65_535
 _log = structlog.get_logger(__name__)
+
+
+class _Config(uvicorn.Config):
+    request_seconds: float = 60.0
+
+
+class _Protocol(HttpToolsProtocol):
+    """Closes a connection whose request is not whole in time: halves of requests must not take everybody's place."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the parent has it
+        super().connection_made(transport)
+        self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect_request()
+
+    def on_message_complete(self) -> None:
+        self._expect_nothing()
+        super().on_message_complete()
+
+    def _expect_request(self) -> None:
+        self._expect_nothing()
+        seconds = getattr(self.config, "request_seconds", _Config.request_seconds)
+        self._deadline = self.loop.call_later(seconds, self.transport.close)
+
+    def _expect_nothing(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 class _Server(uvicorn.Server):
@@ -106,10 +143,10 @@ async def serve(
     """
     listener = listener or bind(settings.host, settings.port)
     port = listener.getsockname()[1]
-    config = uvicorn.Config(
+    config = _Config(
         app,
         loop="none",
-        http="httptools",
+        http=_Protocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -120,6 +157,7 @@ async def serve(
         timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )
+    config.request_seconds = settings.request_seconds
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]), name="web")
     try:

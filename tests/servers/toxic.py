@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
+import anyio
+
 _CHUNK_BYTES = 16_384
 
 
@@ -67,7 +69,7 @@ class ToxicProxy:
             self._server.close()
             self._server = None
         self.cut()
-        await asyncio.sleep(0)
+        await anyio.lowlevel.checkpoint()
 
     def cut(self) -> None:
         """Reset every open connection on both sides."""

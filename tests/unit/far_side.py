@@ -97,7 +97,7 @@ class running:  # noqa: N801 - reads as a word at its uses
 
     async def __aenter__(self) -> None:
         self._task = asyncio.ensure_future(self._work)  # type: ignore[call-overload]  # a coroutine
-        await asyncio.sleep(0)
+        await anyio.lowlevel.checkpoint()
 
     async def __aexit__(self, *_: object) -> None:
         self._task.cancel()

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 import pytest
 
 from stormjay.errors import StoreUnavailable
@@ -69,7 +70,7 @@ async def test_a_producer_that_gives_up_does_not_harm_the_others(tmp_path: Path)
     async with _open(tmp_path) as database:
         intake = Intake(database, _store)
         tasks = [asyncio.create_task(intake.put(value)) for value in range(3)]
-        await asyncio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         tasks[1].cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(results[1], asyncio.CancelledError)

@@ -121,7 +121,7 @@ def service(
 
 async def turns() -> None:
     for _ in range(20):
-        await asyncio.sleep(0)
+        await anyio.lowlevel.checkpoint()
 
 
 async def test_parts_end_in_the_order_given(clock: ManualClock) -> None:
@@ -139,8 +139,8 @@ async def test_parts_end_in_the_order_given(clock: ManualClock) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - a signal sets no event; the caller's deadline bounds it
-        await asyncio.sleep(0)
+    while not condition():
+        await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("error", [ValueError("broken"), StoreInUse("in use", next_step="stop the other"), None])

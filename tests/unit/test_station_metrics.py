@@ -48,13 +48,13 @@ async def test_newest_values_in_base_units_of_a_bounded_number_of_stations(
     task = asyncio.create_task(part.run())
     try:
         with anyio.fail_after(30):
-            while announcer.listeners == 0:  # noqa: ASYNC110 - the part sets no event when it listens
-                await asyncio.sleep(0)
+            while announcer.listeners == 0:
+                await anyio.lowlevel.checkpoint()
             await journal.capture(packet("!00000001", 0, t=3.0))
             await journal.capture(packet("!00000002", 0))
             await journal.capture(packet("!00000003", 0))
-            while statistics.value(READING_TIME, station="!00000002") == 0:  # noqa: ASYNC110 - as above
-                await asyncio.sleep(0)
+            while statistics.value(READING_TIME, station="!00000002") == 0:
+                await anyio.lowlevel.checkpoint()
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -48,7 +48,7 @@ async def test_a_cancellation_ends_all_and_is_announced_before() -> None:
     task = asyncio.ensure_future(until_first(CLOCK, work(), ending=lambda: order.append("ending")))
     with anyio.fail_after(30):
         for _ in range(3):
-            await asyncio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

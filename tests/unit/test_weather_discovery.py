@@ -142,8 +142,8 @@ async def home(folder: Path) -> AsyncIterator[Home]:
     task = asyncio.create_task(part.run())
     try:
         with anyio.fail_after(30):
-            while announcer.listeners == 0:  # noqa: ASYNC110 - the part sets no event when it listens
-                await asyncio.sleep(0)
+            while announcer.listeners == 0:
+                await anyio.lowlevel.checkpoint()
         yield made
     finally:
         task.cancel()
